@@ -1,0 +1,76 @@
+# Everything runs inside .venv, which the first target that needs it builds.
+# uv makes that a matter of seconds; a machine without it gets it by pip.
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+export UV_LINK_MODE ?= copy
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
+
+# One BLAS thread per pytest worker: two workers on two cores must not fight for them.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help reproduce test lint docs wheel test-wheel test-minimum benchmark data clean
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet uv
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/uv
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(INSTALL) -e . --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(INSTALL) -e . --group docs
+	@touch $@
+
+reproduce: $(VENV)/.core  ## the paper's experiment on the shipped COMPAS data: tables and figures in results/
+	$(BIN)/evenrisk reproduce
+
+test: lint  ## lint, then all tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev  ## ruff, ruff format and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs  ## the documentation in docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+wheel: $(BIN)/uv  ## build dist/evenrisk-*.whl
+	rm -rf dist
+	$(BIN)/uv build --quiet --wheel --python $(BIN)/python
+
+test-wheel: wheel  ## install the wheel in an empty environment and use it there
+	rm -rf .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	$(BIN)/uv pip install --quiet --python .venv-wheel/bin/python dist/*.whl
+	cd .venv-wheel && bin/python -I ../tests/wheel_smoke.py && bin/evenrisk --version
+
+test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.toml admits
+	rm -rf .venv-minimum
+	$(PYTHON) -m venv .venv-minimum
+	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --resolution lowest-direct -e .
+	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
+	$(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
+
+benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, please)
+	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/quality.py
+
+data: $(BIN)/uv  ## rebuild the shipped data files from the registry's wheels, checking every hash
+	$(BIN)/python scripts/build_compas.py
+	$(BIN)/python scripts/build_adult.py
+
+clean:  ## remove environments and build outputs
+	rm -rf $(VENV) .venv-wheel .venv-minimum dist docs/_build docs/api/generated results

@@ -1,0 +1,22 @@
+"""Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
+
+from evenrisk.distances._protocol import Distance, evaluate, penalty
+from evenrisk.distances.gap import GapDistance
+from evenrisk.distances.gaussian import GaussianDistance
+from evenrisk.distances.histogram import HistogramDistance
+
+DISTANCES: dict[str, Distance] = {
+    "gap": GapDistance(),
+    "histogram": HistogramDistance(),
+    "gaussian": GaussianDistance(),
+}
+
+__all__ = [
+    "DISTANCES",
+    "Distance",
+    "GapDistance",
+    "GaussianDistance",
+    "HistogramDistance",
+    "evaluate",
+    "penalty",
+]

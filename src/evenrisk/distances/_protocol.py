@@ -1,0 +1,88 @@
+"""What every distance between two cells of scores offers, and the penalty made of it.
+
+Conventions
+-----------
+g (n,) raw scores; s = sigmoid(g); c cells, p entries of ψ; a, b (…, p) the means of ψ over the two cells of
+a pair, any number of pairs at once; r (…, m) the residual and d = ‖r‖² the distance. D (c, p) is the
+derivative of the penalty in the **sums** of ψ. A cell is summarised by additive sums, so full batch,
+mini-batch, out-of-core and cluster run the same lines::
+
+    c = distance.shift(g, cells)
+    S = distance.sums(g − c, cells)                                       # adds over blocks of rows
+    value, D = penalty(distance, S, cells)                                # tiny arrays only
+    gradient = distance.pull(g − c, cells, D)                             # block by block again
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from evenrisk._types import Array, Cells, Sums
+from evenrisk._xp import as_array, as_index, cast, namespace, segment_sum
+
+
+class Distance(ABC):
+    """A feature map ψ of one score, and a residual between two cells' means of ψ."""
+
+    def shift(self, g: Array, cells: Cells) -> Array | float:
+        """Give the number to subtract from all g for accuracy's sake; it cannot change the distance."""
+        return 0.0
+
+    @abstractmethod
+    def psi_sums(self, g: Array, cells: Cells) -> Array:
+        """Σ w ψ(g) over each cell (c, p), in O(n)."""
+
+    def sums(self, g: Array, cells: Cells) -> Sums:
+        """Σ w ψ(g), Σ w and Σ w² over each cell; the last two do not depend on the scores."""
+        return Sums(self.psi_sums(g, cells), *cell_weights(cells))
+
+    @abstractmethod
+    def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """Give r (…, m) and its derivatives in a and in b (…, m, p)."""
+
+    def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
+        """d = ‖r‖² (…) and its derivatives in a and in b (…, p)."""
+        xp = namespace(a)
+        r, in_a, in_b = self.residual(a, b)
+        return xp.sum(r * r, axis=-1), _times(2 * r, in_a), _times(2 * r, in_b)
+
+    @abstractmethod
+    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+        """Give the gradient in the scores, w·Σ_j D[cell, j] ψ_j'(g) (n,); 0 for rows in no cell."""
+
+    @abstractmethod
+    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+        """Σ w ψ_j'(g) x over each cell (c, p, d): the Jacobian of the sums for g = Xθ. X may be sparse."""
+
+
+def _times(r: Array, jacobian: Array) -> Array:
+    """rᵀJ for every pair."""
+    return namespace(r).sum(r[..., :, None] * jacobian, axis=-2)
+
+
+def cell_weights(cells: Cells) -> tuple[Array, Array]:
+    """Σ w and Σ w² over each cell."""
+    n = cells.n_cells + 1  # bin 0 takes the rows of no cell
+    code = as_index(cells.code) + 1
+    return segment_sum(cells.weight, code, n)[1:], segment_sum(cells.weight**2, code, n)[1:]
+
+
+def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]:
+    """E_f = Σ_pairs pair_weight · d(cell a, cell b), and its derivative in the sums (c, p)."""
+    xp = namespace(sums.psi)
+    means = sums.psi / sums.w[:, None]
+    first, second = cells.pairs[:, 0], cells.pairs[:, 1]
+    d, in_a, in_b = distance.compare(means[first], means[second])
+    pair_weight = as_array(cells.pair_weight, sums.psi)
+    # every cell collects from the pairs it is in: (c, q) indicators, both tiny
+    each_cell = as_array(list(range(cells.n_cells)), cells.pairs)[:, None]
+    as_first = cast(each_cell == first, sums.psi.dtype) * pair_weight
+    as_second = cast(each_cell == second, sums.psi.dtype) * pair_weight
+    return xp.sum(pair_weight * d), (as_first @ in_a + as_second @ in_b) / sums.w[:, None]
+
+
+def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
+    """Give E_f(g) and its gradient in the scores (n,), in one block."""
+    g = g - distance.shift(g, cells)
+    value, D = penalty(distance, distance.sums(g, cells), cells)
+    return value, distance.pull(g, cells, D)

@@ -1,0 +1,109 @@
+"""The paper's objective: mean loss + λ/2‖w‖² + η·E_f, first in the scores, then in the parameters.
+
+Conventions
+-----------
+g (n,) raw scores; θ = (w, b) the parameters of a linear model, b only with an intercept; g = Xw + b.
+Everything is differentiated with respect to scores, and pulled back to the parameters once. Rows are worked
+through in blocks that stay in cache, in two rounds, because the penalty's derivative needs the sums of all
+rows: round 1 adds the loss and the sums, round 2 adds the gradient.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from evenrisk._types import Array, Cells, Sums
+from evenrisk._xp import as_array, blocks, namespace, to_numpy
+from evenrisk.distances import Distance, penalty
+from evenrisk.distances._protocol import cell_weights
+
+
+class ScoreObjective:
+    """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g.
+
+    `loss` is any object with ``value_gradient(y, g)``. Without `cells` there is no penalty.
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        y: Array,
+        weight: Array,
+        *,
+        cells: Cells | None = None,
+        distance: Distance | None = None,
+        eta: float = 0.0,
+    ) -> None:
+        self.loss, self.y, self.weight = loss, y, weight
+        self.total = float(weight.sum())
+        self.cells, self.distance, self.eta = cells, distance, eta
+        if cells is not None:
+            self.cell_weights = cell_weights(cells)
+
+    def with_eta(self, eta: float) -> ScoreObjective:
+        """Give the same objective with another η; nothing is copied."""
+        other = copy(self)
+        other.eta = eta
+        return other
+
+    def __call__(self, g: Array) -> tuple[float, Array]:
+        """Give F(g) and ∂F/∂g (n,)."""
+        gradient = namespace(g).empty_like(g)
+        loss = 0.0
+        for block in blocks(g):
+            value, slope = self.loss.value_gradient(self.y[block], g[block])
+            weight = self.weight[block]
+            loss += float(weight @ value)
+            gradient[block] = slope * (weight / self.total)
+        if self.cells is None or self.eta == 0:
+            return loss / self.total, gradient
+        shift, E_f, D = self._penalty(g)
+        for block in blocks(g):
+            pulled = self.distance.pull(g[block] - shift, self.cells.rows(block), self.eta * D)
+            gradient[block] += pulled
+        return loss / self.total + self.eta * float(E_f), gradient
+
+    def penalty(self, g: Array) -> float:
+        """E_f(g), without η."""
+        return 0.0 if self.cells is None else float(self._penalty(g)[1])
+
+    def _penalty(self, g: Array) -> tuple[Array | float, Array, Array]:
+        """Give the shift of the scores, E_f, and its derivative in the sums."""
+        shift = self.distance.shift(g, self.cells)
+        psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
+        return shift, *penalty(self.distance, Sums(psi, *self.cell_weights), self.cells)
+
+
+class LinearObjective:
+    """F(θ) = F(Xw + b) + λ/2‖w‖², value and gradient for a solver on the host.
+
+    X is dense or sparse and stays where it is; θ and the gradient are float64 NumPy.
+    """
+
+    def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
+        self.scores, self.X, self.alpha, self.fit_intercept = scores, X, alpha, fit_intercept
+        self.n_features = X.shape[1]
+
+    def with_eta(self, eta: float) -> LinearObjective:
+        """Give the same objective with another η; nothing is copied."""
+        return LinearObjective(
+            self.scores.with_eta(eta), self.X, alpha=self.alpha, fit_intercept=self.fit_intercept
+        )
+
+    def raw_scores(self, theta: np.ndarray) -> Array:
+        """g = Xw + b, in the dtype of X."""
+        g = self.X @ as_array(theta[: self.n_features], self.scores.weight)
+        return g + float(theta[-1]) if self.fit_intercept else g
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Give F(θ) and ∂F/∂θ."""
+        value, slope = self.scores(self.raw_scores(theta))
+        w = theta[: self.n_features]
+        gradient = np.zeros(theta.shape)
+        gradient[: self.n_features] = to_numpy(self.X.T @ slope) + self.alpha * w
+        if self.fit_intercept:
+            gradient[-1] = float(slope.sum())
+        return value + 0.5 * self.alpha * float(w @ w), gradient

@@ -1,0 +1,8 @@
+"""Solvers: they minimise a function of parameters and know nothing of scores, losses or groups."""
+
+from evenrisk.solvers._solution import Solution
+from evenrisk.solvers.lbfgs import lbfgs
+from evenrisk.solvers.momentum import momentum
+from evenrisk.solvers.path import ladder, warm_path
+
+__all__ = ["Solution", "ladder", "lbfgs", "momentum", "warm_path"]

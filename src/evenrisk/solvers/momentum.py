@@ -1,0 +1,34 @@
+"""The paper's solver: gradient descent with momentum 0.9 and a learning rate falling from 0.1 to 0.0001."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenrisk.solvers._solution import Function, Solution, log_iteration
+
+
+def momentum(
+    fun: Function,
+    theta: np.ndarray,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    learning_rate: tuple[float, float] = (0.1, 0.0001),
+    friction: float = 0.9,
+    verbose: int = 0,
+) -> Solution:
+    """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps."""
+    theta, velocity = theta.copy(), np.zeros(theta.shape)
+    first, last = learning_rate
+    n_iter = 0
+    while True:
+        value, gradient = fun(theta)
+        norm = float(np.max(np.abs(gradient), initial=0.0))
+        if verbose and n_iter:
+            log_iteration("momentum", n_iter, value, norm)
+        if norm <= tol or n_iter == max_iter:
+            return Solution(theta, value, norm, n_iter, norm <= tol)
+        rate = first * (last / first) ** (n_iter / max(max_iter - 1, 1))
+        velocity = friction * velocity - rate * gradient
+        theta = theta + velocity
+        n_iter += 1
