@@ -28,9 +28,11 @@ def namespace(*arrays: Array) -> Any:
     return array_namespace(*arrays)
 
 
-def is_numpy(x: Array) -> bool:
-    """Whether x lives in NumPy."""
-    return isinstance(x, np.ndarray)
+def is_sparse(X: Array) -> bool:
+    """Whether X is one of SciPy's sparse matrices or arrays."""
+    from scipy import sparse
+
+    return bool(sparse.issparse(X))
 
 
 def as_array(values: Any, like: Array, *, dtype: Any = None) -> Array:
@@ -113,6 +115,11 @@ def concat(arrays: list[Array], axis: int) -> Array:
     if isinstance(arrays[0], np.ndarray):
         return np.concatenate(arrays, axis)
     return namespace(*arrays).concat(arrays, axis=axis)
+
+
+def argsort(x: Array) -> Array:
+    """Order of x (m,); equal values stay in the order they came."""
+    return np.argsort(x, kind="stable") if isinstance(x, np.ndarray) else namespace(x).argsort(x, stable=True)
 
 
 def cumsum(x: Array, axis: int) -> Array:

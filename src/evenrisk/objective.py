@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 
 from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, blocks, namespace, to_numpy
+from evenrisk._xp import as_array, blocks, concat, is_sparse, namespace, to_numpy
 from evenrisk.distances import Distance, penalty
 from evenrisk.distances._protocol import cell_weights
+
+FULL_METRIC = 256  # features up to which the solver starts from the whole curvature matrix
+SINGULAR = 1e-6  # relative ridge that keeps it invertible
 
 
 class ScoreObjective:
@@ -51,12 +54,13 @@ class ScoreObjective:
 
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Give F(g) and ∂F/∂g (n,)."""
-        gradient = namespace(g).empty_like(g)
+        xp = namespace(g)
+        gradient = xp.empty_like(g)
         loss = 0.0
         for block in blocks(g):
             value, slope = self.loss.value_gradient(self.y[block], g[block])
             weight = self.weight[block]
-            loss += float(weight @ value)
+            loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
         if self.cells is None or self.eta == 0:
             return loss / self.total, gradient
@@ -92,6 +96,43 @@ class LinearObjective:
         return LinearObjective(
             self.scores.with_eta(eta), self.X, alpha=self.alpha, fit_intercept=self.fit_intercept
         )
+
+    def metric(self) -> np.ndarray:
+        """Give a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
+
+        With the whole matrix the solver sees standardised, uncorrelated features whatever units they
+        came in; it costs a few evaluations while d is small and X dense.
+        """
+        share = self.scores.weight / self.scores.total
+        ridge = np.full(self.n_features, self.alpha)
+        if self.fit_intercept:
+            ridge = np.append(ridge, 0.0)
+        if is_sparse(self.X) or self.n_features > FULL_METRIC:
+            square = np.ones(len(ridge))
+            square[: self.n_features] = self._mean_square(share)
+            square += ridge
+            square[square == 0] = 1.0  # a column of zeros
+            return 1 / square
+        second = np.zeros((len(ridge), len(ridge)))
+        for block in blocks(share):
+            X, weight = self._with_ones(self.X[block]), share[block]
+            second += to_numpy((X * weight[:, None]).T @ X)
+        diagonal = np.diag(second) + ridge
+        diagonal[diagonal == 0] = 1.0
+        # collinear columns (one-hot sets) leave directions without curvature of their own
+        return np.linalg.inv(second + np.diag(ridge + SINGULAR * diagonal))
+
+    def _mean_square(self, share: Array) -> np.ndarray:
+        """E x² of each column (d,); X stays as sparse as it is."""
+        if is_sparse(self.X):
+            return np.asarray(self.X.multiply(self.X).T @ share, dtype=np.float64)
+        return to_numpy(sum((self.X[block] ** 2).T @ share[block] for block in blocks(share)))
+
+    def _with_ones(self, X: Array) -> Array:
+        """Append the intercept's column."""
+        if not self.fit_intercept:
+            return X
+        return concat([X, 0 * X[:, :1] + 1], 1)
 
     def raw_scores(self, theta: np.ndarray) -> Array:
         """g = Xw + b, in the dtype of X."""

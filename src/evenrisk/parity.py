@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, namespace
+from evenrisk._xp import as_array, cast, namespace
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,9 @@ PARITIES: dict[str, Parity] = {
 
 def cell_codes(parity: Parity, y: Array | None, group: Array, n_groups: int) -> Array:
     """Give the cell of each row, ``stratum · n_groups + group``, −1 = in none."""
-    xp = namespace(group)
-    group = as_index(group)
-    stratum = as_index(parity.stratum(y if parity.needs_label else group))
-    return xp.where(stratum < 0, -1, stratum * n_groups + group)
+    stratum = cast(parity.stratum(y if parity.needs_label else group), group.dtype)
+    code = stratum * n_groups + group
+    return namespace(group).where(stratum < 0, 0 * code - 1, code)
 
 
 def group_pairs(n_strata: int, n_groups: int) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""L-BFGS with a diagonal start and a line search that ends on slopes, not on values.
+"""L-BFGS that starts from a guess of the curvature, with a line search that ends on slopes, not on values.
 
 SciPy's routine stops as soon as a step no longer lowers the value in float64. Near a minimum the value
 falls with the *square* of the gradient, so that happens at gradients of about 1e-8 (5e-9 on Adult, where
@@ -17,7 +17,7 @@ from evenrisk.solvers._solution import Function, Solution, log_iteration
 
 MEMORY = 20  # steps remembered; the parameter vector is small beside the data
 DECREASE, CURVATURE = 0.1, 0.9  # the two Wolfe constants
-VALUE_NOISE = 1e-14  # rounding of the mean loss, relative
+NOISE = 1e-14  # rounding of the value, relative, in float64
 MAX_TRIALS = 40  # evaluations of one line search
 
 
@@ -35,33 +35,41 @@ def lbfgs(
     fun: Function,
     theta: np.ndarray,
     *,
-    scale: np.ndarray | None = None,
+    metric: np.ndarray | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
+    noise: float = NOISE,
     verbose: int = 0,
 ) -> Solution:
-    """Minimise fun(θ); scale² (m,) is a first guess of the inverse curvature, up to a factor."""
-    inverse = np.ones(theta.shape) if scale is None else scale**2
+    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or its diagonal (m,).
+
+    Where no step lowers the value any more and the best one promises less than the value's own rounding
+    (`noise`, relative), the solver has converged as far as the arithmetic goes.
+    """
+    metric = np.ones(theta.shape) if metric is None else metric
     memory: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
     at = _Point(theta, *fun(theta))
-    n_iter = 0
+    n_iter, at_rounding = 0, False
     while at.norm > tol and n_iter < max_iter:
-        step = _direction(at.gradient, memory, inverse)
-        found = _line_search(fun, at, step, first=1.0 if memory else 1 / (1 + np.linalg.norm(step)))
-        if found is None and not memory:
-            break  # not even straight downhill: rounding has the last word
+        step = _direction(at.gradient, memory, metric)
+        first = 1.0 if memory else 1 / (1 + float(np.linalg.norm(step)))
+        rounding = noise * max(abs(at.value), 1e-3)
+        found = _line_search(fun, at, step, first, rounding)
         if found is None:
+            at_rounding = at_rounding or -float(at.gradient @ step) <= rounding
+            if not memory:
+                break  # not even straight downhill
             memory.clear()
             continue
         memory.append((found.theta - at.theta, found.gradient - at.gradient))
         at, n_iter = found, n_iter + 1
         if verbose:
             log_iteration("lbfgs", n_iter, at.value, at.norm)
-    return Solution(at.theta, at.value, at.norm, n_iter, at.norm <= tol)
+    return Solution(at.theta, at.value, at.norm, n_iter, at.norm <= tol or at_rounding)
 
 
 def _direction(
-    gradient: np.ndarray, memory: deque[tuple[np.ndarray, np.ndarray]], inverse: np.ndarray
+    gradient: np.ndarray, memory: deque[tuple[np.ndarray, np.ndarray]], metric: np.ndarray
 ) -> np.ndarray:
     """−H·gradient by the two-loop recursion."""
     q = -gradient
@@ -70,27 +78,32 @@ def _direction(
         a = (s @ q) / (s @ y)
         products.append(a)
         q = q - a * y
+    q = _apply(metric, q)
     if memory:
         s, y = memory[-1]
-        inverse = inverse * ((s @ y) / (y @ (inverse * y)))
-    q = inverse * q
+        q = q * ((s @ y) / (y @ _apply(metric, y)))
     for (s, y), a in zip(memory, reversed(products), strict=True):
         q = q + s * (a - (y @ q) / (s @ y))
     return q
 
 
-def _line_search(fun: Function, at: _Point, step: np.ndarray, *, first: float) -> _Point | None:
+def _apply(metric: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return metric * v if metric.ndim == 1 else metric @ v
+
+
+def _line_search(
+    fun: Function, at: _Point, step: np.ndarray, length: float, rounding: float
+) -> _Point | None:
     """Find a weak Wolfe point along `step` by bracketing; None if there is none to be had."""
     slope = float(at.gradient @ step)
     if not slope < 0:
         return None
     low, slope_low, high, slope_high = 0.0, slope, np.inf, np.inf
-    length = first
     for _ in range(MAX_TRIALS):
         theta = at.theta + length * step
         trial = _Point(theta, *fun(theta))
         slope_here = float(trial.gradient @ step)
-        if not _low_enough(at.value, slope, trial.value, slope_here, length):
+        if not _low_enough(trial.value - at.value, slope, slope_here, length, rounding):
             high, slope_high = length, slope_here
         elif slope_here < CURVATURE * slope:
             low, slope_low = length, slope_here
@@ -102,12 +115,11 @@ def _line_search(fun: Function, at: _Point, step: np.ndarray, *, first: float) -
     return None
 
 
-def _low_enough(value: float, slope: float, new_value: float, new_slope: float, length: float) -> bool:
+def _low_enough(change: float, slope: float, new_slope: float, length: float, rounding: float) -> bool:
     """Whether the value fell as it should; or, within rounding of the old one, the slope says so."""
-    if new_value <= value + DECREASE * length * slope:
+    if change <= DECREASE * length * slope:
         return True
-    noise = VALUE_NOISE * max(abs(value), 1e-3)
-    return new_value <= value + noise and new_slope <= (2 * DECREASE - 1) * slope
+    return change <= rounding and new_slope <= (2 * DECREASE - 1) * slope
 
 
 def _next_length(low: float, slope_low: float, high: float, slope_high: float) -> float:

@@ -1,0 +1,61 @@
+"""Distribution functions and gaps at every distinct score: exact, O(n log n), with weights.
+
+Conventions
+-----------
+score (n,); code (n,) the cell of each row, −1 = in none; t (m,) the distinct scores, ascending; a person is
+selected at threshold t iff score > t. Results depend on the scores only through their order and ties, so any
+strictly increasing map of the score leaves them bit for bit as they were.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evenrisk._types import Array
+from evenrisk._xp import argsort, as_array, concat, cumsum, namespace
+
+
+class CellCurves(NamedTuple):
+    """Selection rates of every cell at every distinct score."""
+
+    thresholds: Array  # (m,)
+    above: Array  # (c, m) share of the cell's weight with score > t
+    mass: Array  # (c, m) weight of the cell's rows with score = t
+
+
+def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellCurves:
+    """Give P(score > t) in each cell at every distinct score t of rows in some cell."""
+    xp = namespace(score)
+    kept = code >= 0
+    score, code, weight = score[kept], code[kept], weight[kept]
+    order = argsort(score)
+    score, code, weight = score[order], code[order], weight[order]
+    ends = run_ends(score)
+    above, mass = [], []
+    for cell in range(n_cells):
+        below = cumsum(xp.where(code == cell, weight, 0 * weight), 0)[ends]
+        above.append((below[-1] - below) / below[-1])
+        mass.append(below - concat([0 * below[:1], below[:-1]], 0))
+    return CellCurves(score[ends], xp.stack(above), xp.stack(mass))
+
+
+def run_ends(ordered: Array) -> Array:
+    """Index of the last row of each run of equal scores, the scores being in order."""
+    xp = namespace(ordered)
+    last = as_array([True], ordered, dtype=xp.bool if hasattr(xp, "bool") else bool)
+    return xp.nonzero(concat([ordered[1:] != ordered[:-1], last], 0))[0]
+
+
+def gaps(above: Array) -> Array:
+    """Largest minus smallest selection rate over groups: above (…, k, m) → (…, m)."""
+    xp = namespace(above)
+    return xp.max(above, axis=-2) - xp.min(above, axis=-2)
+
+
+def auc(score: Array, y: Array, weight: Array) -> float:
+    """P(score of a positive > score of a negative) + ½P(equal)."""
+    xp = namespace(score)
+    curves = cell_curves(score, y, weight, 2)
+    share = curves.mass / xp.sum(curves.mass, axis=-1)[:, None]
+    not_above = 1 - curves.above[0]
+    return float(xp.sum(share[1] * (not_above - 0.5 * share[0])))
