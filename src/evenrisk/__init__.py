@@ -19,7 +19,18 @@ _ROOMS = {
 }
 _SUBMODULES = ("datasets", "exceptions", "metrics", "plots")
 
-__all__ = [*_ROOMS, *_SUBMODULES, "__version__"]
+__all__ = [
+    "FairLogisticRegression",
+    "GapDistance",
+    "GaussianDistance",
+    "HistogramDistance",
+    "Parity",
+    "datasets",
+    "exceptions",
+    "metrics",
+    "plots",
+    "threshold_profile",
+]
 
 if TYPE_CHECKING:
     from evenrisk import datasets, exceptions, metrics, plots
@@ -38,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return [*__all__, "__version__"]

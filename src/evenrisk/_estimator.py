@@ -38,7 +38,7 @@ from evenrisk._xp import sigmoid
 from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
-from evenrisk.objective import LinearObjective, ScoreObjective
+from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 from evenrisk.solvers import Solution, ladder, lbfgs, momentum, warm_path
 
@@ -149,15 +149,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = check_groups(sensitive_features, n)
         elif self.eta > 0:
             raise MissingSensitiveFeatures(
-                f"`sensitive_features` is required when eta > 0, got None with eta={self.eta}. Pass the group "
-                "of each row to fit (it is not needed to predict), or set eta=0 for a model without a penalty"
+                f"`sensitive_features` is required when eta > 0, got None with eta={self.eta}. Pass the "
+                "group of each row to fit (it is not needed to predict), or set eta=0 for no penalty"
             )
         if not weight.all():
             kept = np.flatnonzero(weight)
             X, target, weight = X[kept], target[kept], weight[kept]
             if target.all() or not target.any():
                 raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
-            if sensitive_features is not None:
+            if groups is not None:
                 groups = _only_present(groups.code[kept], groups.labels)
         if groups is not None and self.eta > 0:
             self._check_cell_sizes(target, groups)
@@ -190,8 +190,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
         """Mean loss + η·E_f in the scores."""
-        cells = data.cells if self.eta > 0 else None
-        return ScoreObjective(loss, data.y, data.weight, cells=cells, distance=self._distance, eta=self.eta)
+        penalty = None if data.cells is None else Penalty(self._distance, data.cells)
+        return ScoreObjective(loss, data.y, data.weight, penalty, self.eta)
 
     def _solve(self, objective: LinearObjective, start: np.ndarray | None) -> Solution:
         """Minimise, walking η upwards from the η = 0 fit unless a start is given.
@@ -237,8 +237,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sd = float(np.sqrt(np.average((s - mean) ** 2, weights=weight)))
         if sd < COLLAPSED:
             warnings.warn(
-                f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then says "
-                f"little. Lower eta (now {self.eta}), or use GapDistance(scale='rank')",
+                f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then "
+                f"says little. Lower eta (now {self.eta}), or use GapDistance(scale='rank')",
                 CollapseWarning,
                 stacklevel=4,
             )
@@ -296,7 +296,7 @@ class FairLinearClassifier(FairClassifier):
         b = solution.theta[d] if self.fit_intercept else 0.0
         self.intercept_ = np.array([b], dtype=data.X.dtype)
         self.objective_ = solution.value
-        self.penalty_ = scores.penalty(g)
+        self.penalty_ = 0.0 if scores.penalty is None else scores.penalty.value(g)
         self._diagnose(g, data)
 
     def _alpha(self, data: TrainingData) -> float:

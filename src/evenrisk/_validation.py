@@ -60,7 +60,7 @@ def group_name(label: Any) -> str:
     return str(label.item() if isinstance(label, np.generic) else label)
 
 
-def check_member(name: str, value: Any, known: Mapping[str, T], kind: type[T]) -> T:
+def check_member(name: str, value: Any, known: Mapping[str, T], kind: Any) -> T:
     """Look `value` up among the `known` names, or let an instance of `kind` pass."""
     if isinstance(value, kind):
         return value

@@ -10,7 +10,6 @@ rows: round 1 adds the loss and the sums, round 2 adds the gradient.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,33 +23,47 @@ FULL_METRIC = 256  # features up to which the solver starts from the whole curva
 SINGULAR = 1e-6  # relative ridge that keeps it invertible
 
 
+class Penalty:
+    """E_f(g) = Σ_pairs pair_weight · d(cell a, cell b), and its gradient in g, block by block."""
+
+    def __init__(self, distance: Distance, cells: Cells) -> None:
+        self.distance, self.cells = distance, cells
+        self.cell_weights = cell_weights(cells)
+
+    def value(self, g: Array) -> float:
+        """E_f(g)."""
+        return float(self._derivative(g)[1])
+
+    def add_gradient(self, g: Array, eta: float, gradient: Array) -> float:
+        """Add η·∂E_f/∂g to `gradient` in place, and give η·E_f."""
+        shift, value, D = self._derivative(g)
+        for block in blocks(g):
+            gradient[block] += self.distance.pull(g[block] - shift, self.cells.rows(block), eta * D)
+        return eta * float(value)
+
+    def _derivative(self, g: Array) -> tuple[Array | float, Array, Array]:
+        """Give the shift of the scores, E_f, and its derivative in the sums."""
+        shift = self.distance.shift(g, self.cells)
+        psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
+        return shift, *penalty(self.distance, Sums(psi, *self.cell_weights), self.cells)
+
+
 class ScoreObjective:
     """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g.
 
-    `loss` is any object with ``value_gradient(y, g)``. Without `cells` there is no penalty.
+    `loss` is any object with ``value_gradient(y, g)``.
     """
 
     def __init__(
-        self,
-        loss: Any,
-        y: Array,
-        weight: Array,
-        *,
-        cells: Cells | None = None,
-        distance: Distance | None = None,
-        eta: float = 0.0,
+        self, loss: Any, y: Array, weight: Array, penalty: Penalty | None = None, eta: float = 0.0
     ) -> None:
         self.loss, self.y, self.weight = loss, y, weight
+        self.penalty, self.eta = penalty, eta
         self.total = float(weight.sum())
-        self.cells, self.distance, self.eta = cells, distance, eta
-        if cells is not None:
-            self.cell_weights = cell_weights(cells)
 
     def with_eta(self, eta: float) -> ScoreObjective:
         """Give the same objective with another η; nothing is copied."""
-        other = copy(self)
-        other.eta = eta
-        return other
+        return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta)
 
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Give F(g) and ∂F/∂g (n,)."""
@@ -62,23 +75,10 @@ class ScoreObjective:
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
-        if self.cells is None or self.eta == 0:
-            return loss / self.total, gradient
-        shift, E_f, D = self._penalty(g)
-        for block in blocks(g):
-            pulled = self.distance.pull(g[block] - shift, self.cells.rows(block), self.eta * D)
-            gradient[block] += pulled
-        return loss / self.total + self.eta * float(E_f), gradient
-
-    def penalty(self, g: Array) -> float:
-        """E_f(g), without η."""
-        return 0.0 if self.cells is None else float(self._penalty(g)[1])
-
-    def _penalty(self, g: Array) -> tuple[Array | float, Array, Array]:
-        """Give the shift of the scores, E_f, and its derivative in the sums."""
-        shift = self.distance.shift(g, self.cells)
-        psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
-        return shift, *penalty(self.distance, Sums(psi, *self.cell_weights), self.cells)
+        value = loss / self.total
+        if self.penalty is not None and self.eta > 0:
+            value += self.penalty.add_gradient(g, self.eta, gradient)
+        return value, gradient
 
 
 class LinearObjective:

@@ -44,7 +44,9 @@ class GapDistance(Distance):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_thresholds, (int, np.integer)) and self.n_thresholds >= 2):
-            raise ValueError(f"`n_thresholds` must be a whole number of at least 2, got {self.n_thresholds!r}")
+            raise ValueError(
+                f"`n_thresholds` must be a whole number of at least 2, got {self.n_thresholds!r}"
+            )
         if self.scale not in ("score", "rank"):
             raise ValueError(f"`scale` must be 'score' or 'rank', got {self.scale!r}")
         window = tuple(self.window) if isinstance(self.window, (tuple, list)) else ()
@@ -100,7 +102,10 @@ class GapDistance(Distance):
         return xp.sum(mass * u * u, axis=-1), through_mass + through_u, through_mass - through_u
 
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
-        """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,): ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}), j nearest."""
+        """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).
+
+        With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
+        """
         binned, slope = self._place(g, cells)
         edge = 0 * D[:, :1]
         before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)

@@ -46,7 +46,7 @@ class HistogramDistance(Distance):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_bins, (int, np.integer)) and self.n_bins >= 2):
-            raise ValueError(f"`n_bins` must be a whole number of at least 2, got {self.n_bins!r}")
+            raise ValueError(f"`n_bins` must be a whole number, 2 or more, got {self.n_bins!r}")
         if self.bandwidth is not None and not self.bandwidth > 0:
             raise ValueError(f"`bandwidth` must be positive or None, got {self.bandwidth!r}")
         if not self.floor > 0:

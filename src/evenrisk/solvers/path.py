@@ -17,7 +17,7 @@ FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
 
 def ladder(eta: float) -> list[float]:
     """Rungs 0.01, 0.0316, 0.1, … below η: fixed numbers, so that two fits share all rungs below both."""
-    rungs = []
+    rungs: list[float] = []
     while FIRST_RUNG * RUNG_RATIO ** len(rungs) < eta * (1 - 1e-9):
         rungs.append(FIRST_RUNG * RUNG_RATIO ** len(rungs))
     return rungs

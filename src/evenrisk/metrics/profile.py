@@ -1,0 +1,265 @@
+"""The gap at every threshold, exact.
+
+Conventions
+-----------
+t (m,) the distinct scores, ascending; a person is selected iff score > t. h strata, k groups;
+rates (h, k, m). The gap in a stratum is the largest minus the smallest rate over groups. The curve, `at`,
+`interval` and `std` use the **mean** over strata, as the paper does; `max_gap` takes the **worst** stratum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evenrisk.curves import cell_curves, gaps
+from evenrisk.metrics._inputs import ScoredRows, scored_rows
+from evenrisk.metrics.inference import NoiseFloor, permuted_max_gaps
+from evenrisk.parity import Parity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAPER_RANGE = (0.3, 0.7)
+PAPER_THRESHOLDS = 41
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdProfile:
+    """Selection rates and their gap between groups at every threshold.
+
+    Made by :func:`threshold_profile`.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (m,)
+        Every distinct score, ascending. Between two of them nothing changes.
+    rates : ndarray of shape (h, k, m)
+        Share of each group with a score above the threshold, by stratum and group.
+    groups : tuple of str
+        Names of the k groups.
+    parity : Parity
+        The rule; ``parity.strata`` names the h strata.
+    """
+
+    thresholds: np.ndarray
+    rates: np.ndarray
+    groups: tuple[str, ...]
+    parity: Parity
+    share: np.ndarray = field(repr=False)  # (h, m) pooled weight share of the stratum's rows scoring t
+    _rows: ScoredRows = field(repr=False)
+
+    @cached_property
+    def gap_by_stratum(self) -> np.ndarray:
+        """The gap in each stratum (h, m)."""
+        return gaps(self.rates)
+
+    @cached_property
+    def gap(self) -> np.ndarray:
+        """The gap, averaged over strata (m,)."""
+        return self.gap_by_stratum.mean(axis=0)
+
+    @property
+    def max_gap(self) -> float:
+        """Largest gap over all thresholds, in the worst stratum.
+
+        Two groups in one stratum: the Kolmogorov–Smirnov statistic. No strictly increasing map of the
+        score changes it.
+        """
+        return float(self.gap_by_stratum.max())
+
+    @property
+    def worst_stratum(self) -> str:
+        """The stratum of `max_gap`."""
+        return self.parity.strata[int(self.gap_by_stratum.max(axis=1).argmax())]
+
+    @property
+    def worst_threshold(self) -> float:
+        """Smallest threshold at which `max_gap` is reached, in the worst stratum."""
+        worst = self.gap_by_stratum[int(self.gap_by_stratum.max(axis=1).argmax())]
+        return float(self.thresholds[int(worst.argmax())])
+
+    @property
+    def mean_gap(self) -> float:
+        """∫ gap dt, in units of the score; two groups: the Wasserstein-1 distance.
+
+        It shrinks when scores are merely squeezed together: read it beside `rank_gap`.
+        """
+        return float(self.gap[:-1] @ np.diff(self.thresholds))
+
+    @property
+    def rank_gap(self) -> float:
+        """Σ over distinct scores of gap × pooled share of people scoring there, averaged over strata.
+
+        Like `max_gap`, no strictly increasing map of the score changes it.
+        """
+        return float((self.gap_by_stratum * self.share).sum(axis=1).mean())
+
+    def rates_at(self, t: Any) -> np.ndarray:
+        """Give the selection rates at any threshold.
+
+        Parameters
+        ----------
+        t : float or array-like of shape (r,)
+            Thresholds.
+
+        Returns
+        -------
+        ndarray of shape (h, k) or (h, k, r)
+            Share of each group with a score above t, by stratum and group.
+        """
+        everybody = np.ones((*self.rates.shape[:2], 1))  # below the smallest score all are selected
+        index = np.searchsorted(self.thresholds, np.asarray(t), side="right")
+        return np.concatenate([everybody, self.rates], axis=2)[..., index]
+
+    def at(self, t: Any) -> Any:
+        """Give the gap at any threshold, averaged over strata.
+
+        Parameters
+        ----------
+        t : float or array-like of shape (r,)
+            Thresholds.
+
+        Returns
+        -------
+        float or ndarray of shape (r,)
+            The gap.
+        """
+        rates = self.rates_at(t)
+        gap = (rates.max(axis=1) - rates.min(axis=1)).mean(axis=0)
+        return float(gap) if np.ndim(gap) == 0 else gap
+
+    def interval(self, lo: float = PAPER_RANGE[0], hi: float = PAPER_RANGE[1]) -> float:
+        """Max − min of the gap over 41 thresholds in [lo, hi]: the paper's "Int.".
+
+        Not a measure of fairness, since a constant gap of 0.3 scores 0: never read it without `max_gap`.
+
+        Parameters
+        ----------
+        lo, hi : float
+            The range.
+
+        Returns
+        -------
+        float
+            The length of the interval that the gap covers.
+        """
+        return float(np.ptp(self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))))
+
+    def std(self, lo: float = PAPER_RANGE[0], hi: float = PAPER_RANGE[1]) -> float:
+        """Standard deviation of the gap over 41 thresholds in [lo, hi]: the paper's "STD".
+
+        Not a measure of fairness, since a constant gap of 0.3 scores 0: never read it without `max_gap`.
+
+        Parameters
+        ----------
+        lo, hi : float
+            The range.
+
+        Returns
+        -------
+        float
+            The standard deviation, with divisor 41.
+        """
+        return float(np.std(self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))))
+
+    def noise_floor(self, n_permutations: int = 1000, random_state: Any = None) -> NoiseFloor:
+        """Say how large `max_gap` would be by chance, were the attribute unrelated to the score.
+
+        The attribute is permuted among the rows (within each label, where the rule looks at labels); score
+        and weight stay together.
+
+        Parameters
+        ----------
+        n_permutations : int, default=1000
+            How many times.
+        random_state : int, RandomState, Generator or None, default=None
+            The only source of chance.
+
+        Returns
+        -------
+        NoiseFloor
+            Mean and 95 % point of the max gap.
+        """
+        return NoiseFloor.of(permuted_max_gaps(self._rows, n_permutations, random_state))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Give the curve as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per threshold: the gap, the gap by stratum, and each group's selection rate.
+        """
+        import pandas as pd
+
+        columns = {"threshold": self.thresholds, "gap": self.gap}
+        for i, stratum in enumerate(self.parity.strata):
+            among = f" among {stratum}" if len(self.parity.strata) > 1 else ""
+            if among:
+                columns[f"gap{among}"] = self.gap_by_stratum[i]
+            columns |= {f"{name}{among}": self.rates[i, j] for j, name in enumerate(self.groups)}
+        return pd.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        return (
+            f"ThresholdProfile({self.parity.name}, groups {', '.join(self.groups)}: "
+            f"max gap {self.max_gap:.3f} at {self.worst_threshold:.3g}, "
+            f"rank gap {self.rank_gap:.3f}, mean gap {self.mean_gap:.3f})"
+        )
+
+
+def threshold_profile(
+    y_true: Any,
+    y_score: Any,
+    *,
+    sensitive_features: Any,
+    parity: str | Parity = "demographic_parity",
+    sample_weight: Any = None,
+) -> ThresholdProfile:
+    """Measure the gap between groups at every threshold, for any score.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Two labels of any kind; the second in sorted order is the positive one. May be None under
+        demographic parity.
+    y_score : array-like of shape (n,)
+        Scores: probabilities, percentages, raw scores, any finite numbers.
+    sensitive_features : array-like of shape (n,) or (n, m)
+        The group of each row; several columns are crossed.
+    parity : str or Parity, default="demographic_parity"
+        "demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality", or a rule.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    ThresholdProfile
+        The curve and its summaries.
+
+    Examples
+    --------
+    The score that COMPAS itself gave, 1 to 10:
+
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.metrics import threshold_profile
+    >>> data = load_compas()
+    >>> threshold_profile(data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features)
+    ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.263 at 4, ...
+    """
+    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight)
+    curves = cell_curves(rows.score, rows.code, rows.weight, rows.n_cells)
+    shape = (len(rows.parity.strata), len(rows.groups), len(curves.thresholds))
+    mass = curves.mass.reshape(shape).sum(axis=1)
+    return ThresholdProfile(
+        thresholds=curves.thresholds,
+        rates=curves.above.reshape(shape),
+        groups=rows.groups,
+        parity=rows.parity,
+        share=mass / mass.sum(axis=1, keepdims=True),
+        _rows=rows,
+    )
