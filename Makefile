@@ -61,7 +61,7 @@ test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.to
 	$(PYTHON) -m venv .venv-minimum
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --resolution lowest-direct -e .
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
-	$(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
+	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
 
 benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, please)
 	$(BIN)/python benchmarks/evaluation.py

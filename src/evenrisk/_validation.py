@@ -249,11 +249,13 @@ def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
 
 def _refuse_missing(y: np.ndarray, name: str) -> None:
-    """Refuse NaN and None among labels."""
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype.kind == "O":
+    """Refuse NaN, None and infinity among labels."""
+    if y.dtype.kind == "O":
         missing = np.array([value is None or value != value for value in y])
+    elif y.dtype.kind == "f":
+        missing = np.isnan(y)
+        if np.isinf(y).any():
+            raise ValueError(f"Input {name} contains infinity: `{name}` must have two labels")
     else:
         return
     if missing.any():

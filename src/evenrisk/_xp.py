@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._types import Array
+Array = Any  # the array API has no common static type
 
 BLOCK_ROWS = 16_384  # a dozen float64 temporaries of this length stay in a core's cache
 
@@ -40,8 +40,9 @@ def as_array(values: Any, like: Array, *, dtype: Any = None) -> Array:
     dtype = like.dtype if dtype is None else dtype
     if isinstance(like, np.ndarray):
         return np.asarray(values, dtype=dtype)
-    xp = namespace(like)
-    return xp.asarray(values, dtype=dtype, device=like.device)
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch shares memory and wants to be able to write
+    return namespace(like).asarray(values, dtype=dtype, device=like.device)
 
 
 def as_index(x: Array) -> Array:

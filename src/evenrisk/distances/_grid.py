@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from evenrisk._types import Array, Cells
-from evenrisk._xp import as_index, concat, namespace, segment_dot, segment_sum, take
+from evenrisk._xp import as_index, cast, concat, namespace, segment_dot, segment_sum, take
 
 
 class Binned(NamedTuple):
@@ -30,7 +30,7 @@ class Binned(NamedTuple):
 def place(x: Array, j: Array, cells: Cells, n_bins: int) -> Binned:
     """Place scores x, already in bins j, into their cells' bins."""
     key = (as_index(cells.code) + 1) * n_bins + j
-    return Binned(key, x - j, cells.n_cells, n_bins)
+    return Binned(key, x - cast(j, x.dtype), cells.n_cells, n_bins)
 
 
 def moments(binned: Binned, weight: Array, degree: int) -> list[Array]:

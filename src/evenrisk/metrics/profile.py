@@ -249,7 +249,7 @@ def threshold_profile(
     >>> from evenrisk.metrics import threshold_profile
     >>> data = load_compas()
     >>> threshold_profile(data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features)
-    ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.263 at 4, ...
+    ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.245 at 4, ...
     """
     rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight)
     curves = cell_curves(rows.score, rows.code, rows.weight, rows.n_cells)

@@ -1,0 +1,421 @@
+"""Laws over one list of all distances × parities × {2, 3 groups} × {weights or not}, and their witnesses."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.stats import energy_distance
+
+from evenrisk import GapDistance, GaussianDistance, HistogramDistance
+from evenrisk._types import Cells, Sums
+from evenrisk.distances import evaluate, penalty
+from evenrisk.distances._protocol import cell_weights
+from evenrisk.parity import PARITIES
+from optional import need
+from worlds import world
+
+# name → instance, step of the numerical derivative (the rank form's second derivative jumps at nodes)
+DISTANCES = {
+    "gap": (GapDistance(), 1e-5),
+    "gap-window": (GapDistance(window=(0.2, 0.6)), 1e-6),
+    "gap-coarse": (GapDistance(n_thresholds=30), 1e-5),
+    "gap-rank": (GapDistance(scale="rank"), 1e-7),
+    "gap-rank-window": (GapDistance(scale="rank", window=(0.3, 0.7), n_thresholds=100), 1e-7),
+    "histogram": (HistogramDistance(), 1e-5),
+    "histogram-fine": (HistogramDistance(n_bins=50, bandwidth=0.03, floor=1e-4), 1e-5),
+    "gaussian": (GaussianDistance(), 1e-5),
+}
+CASES = list(product(DISTANCES, PARITIES, (2, 3), (False, True)))
+laws = pytest.mark.parametrize(("name", "parity", "n_groups", "weighted"), CASES)
+each = pytest.mark.parametrize("name", DISTANCES)
+
+
+def value(distance, g, cells):
+    return float(evaluate(distance, g, cells)[0])
+
+
+@laws
+def test_zero_for_equal_cells(name, parity, n_groups, weighted):
+    distance = DISTANCES[name][0]
+    w = world(parity, n_groups, weighted, n=60)
+    k = w.n_groups
+    # the same scores and weights in every group, in different order
+    order = np.random.default_rng(1).permutation(60 * k)
+    copies = {"g": np.tile(w.g, k), "y": np.tile(w.y, k), "weight": np.tile(w.weight, k)}
+    group = np.repeat(np.arange(k), 60)
+    same = type(w)(
+        **{key: v[order] for key, v in copies.items()},
+        group=group[order],
+        n_groups=k,
+        parity=parity,
+        X=np.empty((60 * k, 0)),
+    )
+    d, gradient = evaluate(distance, same.g, same.cells())
+    assert abs(d) < 1e-20
+    assert np.abs(gradient).max() < 1e-10
+    assert value(distance, w.g, w.cells()) > 1e-4
+
+
+@laws
+def test_value_and_gradient_are_of_one_function(name, parity, n_groups, weighted):
+    distance, step = DISTANCES[name]
+    w = world(parity, n_groups, weighted)
+    cells = w.cells()
+    gradient = evaluate(distance, w.g, cells)[1]
+    rng = np.random.default_rng(2)
+    for direction in rng.standard_normal((3, len(w.g))):
+        up, down = (
+            value(distance, w.g + step * direction, cells),
+            value(distance, w.g - step * direction, cells),
+        )
+        numerical = (up - down) / (2 * step)
+        tolerance = 1e-6 * np.linalg.norm(gradient) * np.linalg.norm(direction)
+        assert abs(gradient @ direction - numerical) < tolerance
+
+
+@laws
+def test_autograd_on_the_same_sums_agrees(name, parity, n_groups, weighted):
+    torch = need("torch")
+    distance = DISTANCES[name][0]
+    w = world(parity, n_groups, weighted)
+    g = torch.tensor(w.g, requires_grad=True)
+    cells = w.cells(convert=torch.from_numpy)
+    d, _ = penalty(distance, distance.sums(g - distance.shift(g, cells), cells), cells)
+    d.backward()
+    expected, gradient = evaluate(distance, w.g, w.cells())
+    assert d.item() == pytest.approx(expected, rel=1e-12)
+    assert g.grad.numpy() == pytest.approx(gradient, rel=1e-8, abs=1e-10 * np.abs(gradient).max())
+    with torch.no_grad():
+        pulled = evaluate(distance, g.detach(), cells)[1]
+    assert pulled.numpy() == pytest.approx(gradient, rel=1e-8, abs=1e-12 * np.abs(gradient).max())
+
+
+@laws
+def test_weights_equal_repetition(name, parity, n_groups, weighted):
+    distance = DISTANCES[name][0]
+    w = world(parity, n_groups, weighted=True)
+    times = w.weight.astype(int)
+    repeated = type(w)(
+        g=np.repeat(w.g, times),
+        y=np.repeat(w.y, times),
+        group=np.repeat(w.group, times),
+        n_groups=n_groups,
+        weight=np.ones(times.sum()),
+        parity=parity,
+        X=w.X,
+    )
+    d, gradient = evaluate(distance, w.g, w.cells())
+    d_repeated, gradient_repeated = evaluate(distance, repeated.g, repeated.cells())
+    assert d == pytest.approx(d_repeated, rel=1e-10)
+    by_row = np.add.reduceat(gradient_repeated, np.r_[0, np.cumsum(times)[:-1]])
+    assert gradient == pytest.approx(by_row, rel=1e-8, abs=1e-10 * np.abs(gradient).max())
+
+
+@laws
+def test_sums_add_over_blocks_of_rows(name, parity, n_groups, weighted):
+    distance = DISTANCES[name][0]
+    w = world(parity, n_groups, weighted)
+    g = w.g - distance.shift(w.g, w.cells())
+    whole = distance.sums(g, w.cells())
+    parts = [
+        distance.sums(g[rows], w.cells(rows)) for rows in (slice(0, 17), slice(17, 100), slice(100, None))
+    ]
+    total = parts[0].plus(parts[1]).plus(parts[2])
+    for one, other in zip(whole, total, strict=True):
+        assert one == pytest.approx(other, rel=1e-10, abs=1e-12)
+
+
+@laws
+def test_renaming_groups_and_reordering_rows_change_nothing(name, parity, n_groups, weighted):
+    distance = DISTANCES[name][0]
+    w = world(parity, n_groups, weighted)
+    order = np.random.default_rng(3).permutation(len(w.g))
+    renamed = np.random.default_rng(4).permutation(n_groups)
+    renamed = renamed if (renamed != np.arange(n_groups)).any() else renamed[::-1]
+    other = type(w)(
+        g=w.g[order],
+        y=w.y[order],
+        group=renamed[w.group][order],
+        n_groups=n_groups,
+        weight=w.weight[order],
+        parity=parity,
+        X=w.X,
+    )
+    d, gradient = evaluate(distance, w.g, w.cells())
+    d_other, gradient_other = evaluate(distance, other.g, other.cells())
+    assert d == pytest.approx(d_other, rel=1e-10)
+    assert gradient[order] == pytest.approx(gradient_other, rel=1e-7, abs=1e-10 * np.abs(gradient).max())
+
+
+@each
+def test_a_distance_is_symmetric(name):
+    distance = DISTANCES[name][0]
+    w = world("demographic_parity", 2)
+    cells = w.cells()
+    sums = distance.sums(w.g - distance.shift(w.g, cells), cells)
+    a, b = sums.psi / sums.w[:, None]
+    d, in_a, in_b = distance.compare(a, b)
+    d_swapped, in_b_swapped, in_a_swapped = distance.compare(b, a)
+    assert d == pytest.approx(d_swapped, rel=1e-12)
+    assert in_a == pytest.approx(in_a_swapped, rel=1e-9, abs=1e-12)
+    assert in_b == pytest.approx(in_b_swapped, rel=1e-9, abs=1e-12)
+
+
+@each
+@pytest.mark.parametrize("parity", PARITIES)
+def test_inputs_are_left_as_they_were(name, parity):
+    distance = DISTANCES[name][0]
+    w = world(parity)
+    cells = w.cells()
+    before = [np.copy(a) for a in (w.g, cells.code, cells.weight, cells.pairs, cells.pair_weight)]
+    evaluate(distance, w.g, cells)
+    distance.rows(w.g, cells, w.X)
+    after = (w.g, cells.code, cells.weight, cells.pairs, cells.pair_weight)
+    assert all(np.array_equal(x, y) for x, y in zip(before, after, strict=True))
+
+
+@each
+@pytest.mark.parametrize("parity", PARITIES)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_float32_stays_float32_and_agrees_with_float64(name, parity, library):
+    distance = DISTANCES[name][0]
+    w = world(parity, n=3000)
+
+    def single(x):
+        x = x.astype(np.float32) if x.dtype.kind == "f" else x
+        return x if library == "numpy" else need("torch").from_numpy(x)
+
+    cells = w.cells(convert=single)
+    d, gradient = evaluate(distance, single(w.g), cells)
+    assert "float32" in str(d.dtype)
+    assert "float32" in str(gradient.dtype)
+    expected, expected_gradient = evaluate(distance, w.g.astype(np.float32).astype(float), w.cells())
+    assert float(d) == pytest.approx(expected, rel=1e-4)
+    error = np.abs(np.asarray(gradient) - expected_gradient).max()
+    assert error < 2e-3 * np.abs(expected_gradient).max()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("parity", PARITIES)
+def test_gaussian_is_accurate_in_float32_far_from_zero(parity, library):
+    w = world(parity, n=5000)
+    g = (30 + 0.01 * (w.g - w.g.mean()) / w.g.std()).astype(np.float32)
+
+    def single(x):
+        x = x.astype(np.float32) if x.dtype.kind == "f" else x
+        return x if library == "numpy" else need("torch").from_numpy(x)
+
+    d, gradient = evaluate(GaussianDistance(), single(g), w.cells(convert=single))
+    expected, expected_gradient = evaluate(GaussianDistance(), g.astype(float), w.cells())
+    assert float(d) == pytest.approx(expected, rel=1e-4)
+    assert np.abs(np.asarray(gradient) - expected_gradient).max() < 1e-4 * np.abs(expected_gradient).max()
+
+
+@each
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_reproduce_the_jacobian_of_the_residual(name, sparse):
+    from scipy.sparse import csr_array
+
+    distance = DISTANCES[name][0]
+    w = world("demographic_parity", 2)
+    cells = w.cells()
+    theta = np.array([0.8, -0.5, 0.3, 1.0])
+
+    def residual(theta):
+        sums = distance.sums(w.X @ theta, cells)
+        return distance.residual(*(sums.psi / sums.w[:, None]))[0]
+
+    sums = distance.sums(w.X @ theta, cells)
+    r, in_a, in_b = distance.residual(*(sums.psi / sums.w[:, None]))
+    rows = distance.rows(w.X @ theta, cells, csr_array(w.X) if sparse else w.X) / sums.w[:, None, None]
+    jacobian = in_a @ rows[0] + in_b @ rows[1]
+    step = 1e-6
+    numerical = np.stack(
+        [(residual(theta + step * e) - residual(theta - step * e)) / (2 * step) for e in np.eye(4)], axis=1
+    )
+    # the rank residual √m·u has unbounded curvature where a node is nearly empty
+    tolerance = 2e-2 if "rank" in name else 1e-6
+    assert np.abs(jacobian - numerical).max() < tolerance * np.abs(numerical).max()
+    d, D = penalty(distance, sums, cells)
+    assert r @ r == pytest.approx(d, rel=1e-10)
+    # the residual's own gradient is that of the distance, exactly
+    assert 2 * r @ jacobian == pytest.approx(
+        (D[:, :, None] * rows * sums.w[:, None, None]).sum((0, 1)), rel=1e-8
+    )
+    assert 2 * r @ jacobian == pytest.approx(w.X.T @ distance.pull(w.X @ theta, cells, D), rel=1e-8)
+
+
+def test_rows_run_on_torch():
+    torch = need("torch")
+    w = world("equalized_odds", 3)
+    for distance, _ in DISTANCES.values():
+        expected = distance.rows(w.g, w.cells(), w.X)
+        found = distance.rows(torch.from_numpy(w.g), w.cells(convert=torch.from_numpy), torch.from_numpy(w.X))
+        assert found.numpy() == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "bandwidth", "floor"), [(20, None, 1e-6), (50, 0.03, 1e-4), (7, 0.4, 1e-12)]
+)
+@pytest.mark.parametrize("parity", PARITIES)
+@pytest.mark.parametrize("spread", [0.3, 1.0, 6.0])
+def test_histogram_equals_the_papers_formula(n_bins, bandwidth, floor, parity, spread):
+    w = world(parity, 2, weighted=False)
+    g = spread * w.g
+    s = 1 / (1 + np.exp(-g))
+    centre = (np.arange(1, n_bins + 1) - 0.5) / n_bins
+    sigma = bandwidth or 1 / n_bins
+    expected = 0.0
+    strata = {"demographic_parity": [w.y >= 0], "equalized_odds": [w.y == 0, w.y == 1]}
+    strata |= {"equal_opportunity": [w.y == 1], "predictive_equality": [w.y == 0]}
+    for stratum in strata[parity]:
+        p, q = (
+            np.exp(-((s[stratum & (w.group == a), None] - centre) ** 2) / (2 * sigma**2)).sum(axis=0)
+            for a in (0, 1)
+        )
+        p, q = ((h / h.sum() + floor) / (1 + n_bins * floor) for h in (p, q))
+        expected += ((p - q) * np.log(p / q)).sum()
+    distance = HistogramDistance(n_bins=n_bins, bandwidth=bandwidth, floor=floor)
+    assert value(distance, g, w.cells()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_gaussian_equals_the_closed_form():
+    def kl(m0, v0, m1, v1):
+        return 0.5 * (np.log(v1 / v0) + ((m0 - m1) ** 2 + v0) / v1 - 1)
+
+    w = world("equalized_odds", 3, weighted=True)
+    expected = 0.0
+    for label in (0, 1):
+        moments = []
+        for a in range(3):
+            rows = (w.y == label) & (w.group == a)
+            mean = np.average(w.g[rows], weights=w.weight[rows])
+            moments.append((mean, np.average((w.g[rows] - mean) ** 2, weights=w.weight[rows])))
+        pairs = [(0, 1), (0, 2), (1, 2)]
+        expected += np.mean([kl(*moments[a], *moments[b]) + kl(*moments[b], *moments[a]) for a, b in pairs])
+    assert value(GaussianDistance(), w.g, w.cells()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_gaussian_survives_a_constant_cell_and_constant_scores():
+    w = world("demographic_parity", 2)
+    g = np.where(w.group == 0, 0.3, w.g)
+    d, gradient = evaluate(GaussianDistance(), g, w.cells())
+    assert np.isfinite(d)
+    assert np.isfinite(gradient).all()
+    assert d > 1e3
+    d, gradient = evaluate(GaussianDistance(), 0 * g + 2.5, w.cells())
+    assert d == 0
+    assert not gradient.any()
+
+
+def test_gap_converges_to_half_the_squared_energy_distance():
+    rng = np.random.default_rng(0)
+    g = np.r_[rng.normal(0, 1, 5000), rng.normal(0.4, 1.3, 3000)]
+    cells = (
+        world("demographic_parity", 2)
+        .cells()
+        ._replace(code=np.repeat([0, 1], [5000, 3000]), weight=np.ones(8000))
+    )
+    s = 1 / (1 + np.exp(-g))
+    expected = energy_distance(s[:5000], s[5000:]) ** 2 / 2
+    errors = [
+        abs(value(GapDistance(n_thresholds=n), g, cells) / expected - 1) for n in (100, 400, 1600, 6400)
+    ]
+    assert errors[1] < 2e-4
+    assert errors[-1] < 2e-5
+    assert all(later < earlier for earlier, later in pairwise(errors))
+
+
+def test_gap_window_counts_only_thresholds_inside():
+    w = world("demographic_parity", 2)
+    s = 1 / (1 + np.exp(-w.g))
+    t = 0.2 + (np.arange(4000) + 0.5) * 0.4 / 4000
+    F = [
+        ((s[w.group == a, None] <= t) * w.weight[w.group == a, None]).sum(0) / w.weight[w.group == a].sum()
+        for a in (0, 1)
+    ]
+    expected = 0.4 * np.mean((F[0] - F[1]) ** 2)
+    assert value(GapDistance(window=(0.2, 0.6), n_thresholds=4000), w.g, w.cells()) == pytest.approx(
+        expected, rel=2e-3
+    )
+    # a score outside the window, moved about outside it, changes nothing
+    outside = np.where(s > 0.7, w.g + 5, w.g)
+    assert value(GapDistance(window=(0.2, 0.6)), outside, w.cells()) == pytest.approx(
+        value(GapDistance(window=(0.2, 0.6)), w.g, w.cells()), rel=1e-12
+    )
+
+
+def test_rank_gap_is_the_cramer_von_mises_integral():
+    w = world("demographic_parity", 2, n=2000)
+    F, mid = {}, {}
+    for a in (0, 1):
+        rows = w.group == a
+        share = w.weight[rows] / w.weight[rows].sum()
+        F[a] = (share[:, None] * (w.g[rows, None] <= w.g)).sum(0)
+        mid[a] = F[a] - 0.5 * (share[:, None] * (w.g[rows, None] == w.g)).sum(0)
+    u = mid[0] - mid[1]
+    totals = [w.weight[w.group == a].sum() for a in (0, 1)]
+    dH = 0.5 * w.weight / np.where(w.group == 0, *totals)
+    found = value(GapDistance(scale="rank", n_thresholds=4000), w.g, w.cells())
+    assert found == pytest.approx((dH * u**2).sum(), rel=2e-3)
+
+
+@pytest.mark.parametrize("parity", PARITIES)
+def test_squeezing_gains_nothing_on_the_rank_scale(parity):
+    w = world(parity, n=2000)
+    g = 1.5 * w.g / w.g.std()
+    rank, score = GapDistance(scale="rank"), GapDistance()
+    assert value(rank, g / 10, w.cells()) == pytest.approx(value(rank, g, w.cells()), rel=0.01)
+    assert value(score, g / 10, w.cells()) < 0.2 * value(score, g, w.cells())
+
+
+def test_penalty_is_the_mean_over_pairs_summed_over_strata():
+    w = world("equalized_odds", 3)
+    distance = GapDistance()
+    expected = 0.0
+    for label in (0, 1):
+        for a, b in [(0, 1), (0, 2), (1, 2)]:
+            rows = (w.y == label) & np.isin(w.group, (a, b))
+            code = (w.group[rows] == b).astype(int)
+            two = Cells(code, w.weight[rows], 2, np.array([[0, 1]]), np.array([1.0]))
+            expected += value(distance, w.g[rows], two) / 3
+    assert value(distance, w.g, w.cells()) == pytest.approx(expected, rel=1e-12)
+
+
+@each
+def test_penalty_differentiates_in_the_sums(name):
+    distance = DISTANCES[name][0]
+    w = world("equalized_odds", 3)
+    cells = w.cells()
+    sums = distance.sums(w.g - distance.shift(w.g, cells), cells)
+    _, D = penalty(distance, sums, cells)
+    rng = np.random.default_rng(5)
+    # in every entry that holds mass; an empty node has no meaningful side to step to
+    direction = rng.standard_normal(sums.psi.shape) * (sums.psi > 1e-3 * sums.psi.max())
+    step = 1e-6
+
+    def moved(t):
+        return penalty(distance, Sums(sums.psi + t[0] * direction, *cell_weights(cells)), cells)[0]
+
+    assert (D * direction).sum() == pytest.approx(approx_fprime([0.0], moved, step)[0], rel=1e-4, abs=1e-9)
+
+
+@each
+def test_extreme_scores_stay_finite(name):
+    distance = DISTANCES[name][0]
+    w = world("demographic_parity", 2)
+    with np.errstate(all="raise", under="ignore"):
+        d, gradient = evaluate(distance, 400 * w.g, w.cells())
+    assert np.isfinite(d)
+    assert np.isfinite(gradient).all()
+
+
+@each
+def test_settings_compare_print_and_survive_a_pickle(name):
+    import pickle
+
+    distance = DISTANCES[name][0]
+    assert pickle.loads(pickle.dumps(distance)) == distance
+    assert type(distance).__name__ in repr(distance)
+    assert len({distance, pickle.loads(pickle.dumps(distance))}) == 1

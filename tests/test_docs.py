@@ -1,0 +1,58 @@
+"""Every Python block of the documentation runs, and prints what the page says it prints.
+
+The blocks of one page run in order in one namespace, with warnings as errors. A block marked ``output`` right
+after a Python block is what that block prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+import sklearn
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/index.md", "docs/guide.md", "docs/limits.md")
+BLOCK = re.compile(
+    r"^```python\n(?P<code>.*?)^```$(?:\n\s*\n```output\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL
+)
+
+
+def blocks(text: str) -> list[tuple[str, str | None]]:
+    """Python blocks, each at its own line of the page so that tracebacks point there; and their output."""
+    return [
+        ("\n" * text.count("\n", 0, match.start("code")) + match["code"], match["output"])
+        for match in BLOCK.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = blocks((ROOT / page).read_text(encoding="utf-8"))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with sklearn.config_context(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for code, output in found:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, str(ROOT / page), "exec"), namespace)
+            if output is not None:
+                assert printed.getvalue() == output
+    plt.close("all")
+
+
+def test_blocks_are_found_with_their_line_and_output() -> None:
+    page = "a\n```python\nprint(1)\n```\n\n```output\n1\n```\nb\n```python\nx = 2\n```\ntext\n\n```output\n3\n```\n"
+    assert blocks(page) == [("\n\nprint(1)\n", "1\n"), ("\n" * 10 + "x = 2\n", None)]
+
+
+@pytest.mark.parametrize("page", PAGES[1:])
+def test_pages_show_code(page: str) -> None:
+    assert blocks((ROOT / page).read_text(encoding="utf-8"))

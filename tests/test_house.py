@@ -1,0 +1,131 @@
+"""Who may import whom: DESIGN's table, held against the source.
+
+A *room* is a module or a package directly below `evenrisk`. Heavy optional packages stay in their rooms too.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import evenrisk
+
+SRC = Path(evenrisk.__file__).parent
+
+CORE = {"_types", "_xp"}
+DOOR = {"_validation"}
+MAY_IMPORT = {
+    "_types": set(),
+    "_xp": set(),
+    "_validation": set(),
+    "exceptions": DOOR,
+    "parity": CORE | DOOR,
+    "curves": CORE | DOOR,
+    "losses": CORE | DOOR,
+    "solvers": CORE | DOOR,
+    "datasets": CORE | DOOR,
+    "distances": CORE,
+    "objective": CORE | {"distances"},
+    "metrics": CORE | DOOR | {"parity", "curves"},
+    "_estimator": CORE | DOOR | {"parity", "curves", "losses", "solvers", "distances", "objective"},
+    "linear_model": CORE
+    | DOOR
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    "plots": DOOR | {"metrics"},
+    "paper": {"linear_model", "metrics", "plots", "datasets", "exceptions", "distances", "parity"},
+    "cli": {"linear_model", "metrics", "plots", "datasets", "exceptions", "paper"},
+}
+HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
+HEAVY_ROOMS: dict[str, set[str]] = {}
+SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
+
+
+def rooms():
+    return sorted(
+        p.stem if p.is_file() else p.name
+        for p in SRC.iterdir()
+        if (p.suffix == ".py" or (p.is_dir() and list(p.glob("*.py")))) and p.stem != "__init__"
+    )
+
+
+def files(room):
+    path = SRC / f"{room}.py"
+    return [path] if path.exists() else sorted((SRC / room).rglob("*.py"))
+
+
+def imports(tree, *, at_import_time=False):
+    """Every absolute module name imported in a syntax tree; type-checking blocks do not run."""
+    body = tree.body if at_import_time else [tree]
+    for top in body:
+        if isinstance(top, (ast.FunctionDef, ast.ClassDef)) and at_import_time:
+            continue
+        for node in ast.walk(top):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, "imports are absolute in this house"
+                yield node.module
+                if node.module == "evenrisk":
+                    yield from (f"evenrisk.{alias.name}" for alias in node.names)
+
+
+def without_type_checking(tree):
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING")
+    ]
+    return tree
+
+
+def room_imports(source):
+    """The rooms that a source text imports."""
+    names = imports(without_type_checking(ast.parse(source)))
+    return {name.split(".")[1] for name in names if name.startswith("evenrisk.")}
+
+
+def test_every_room_is_in_the_table():
+    assert set(rooms()) == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_imports_only_what_it_may(room):
+    for path in files(room):
+        found = room_imports(path.read_text()) - {room}
+        assert found <= MAY_IMPORT[room], f"{path.name} imports {sorted(found - MAY_IMPORT[room])}"
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_heavy_packages_stay_in_their_rooms(room):
+    for path in files(room):
+        found = {name.split(".")[0] for name in imports(ast.parse(path.read_text()))} & HEAVY
+        assert found <= HEAVY_ROOMS.get(room, set()), f"{path.name} imports {found}"
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_slow_packages_are_imported_where_they_are_used(room):
+    for path in files(room):
+        tree = without_type_checking(ast.parse(path.read_text()))
+        found = {name.split(".")[0] for name in imports(tree, at_import_time=True)} & SLOW_TO_IMPORT
+        assert not found, f"{path.name} imports {found} at its top"
+
+
+@pytest.mark.parametrize(
+    ("room", "offence"),
+    [
+        ("distances", "from evenrisk.parity import PARITIES"),
+        ("distances", "from evenrisk import _validation"),
+        ("solvers", "import evenrisk.objective"),
+        ("losses", "def f():\n    from evenrisk.distances import penalty"),
+        ("plots", "from evenrisk.curves import gaps"),
+    ],
+)
+def test_the_table_bites(room, offence):
+    assert not room_imports(offence) <= MAY_IMPORT[room]
+
+
+def test_the_public_names_are_a_dozen_at_most():
+    assert len(evenrisk.__all__) <= 12
+    assert all(getattr(evenrisk, name) is not None for name in evenrisk.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'FairnessForAll'"):
+        evenrisk.FairnessForAll  # noqa: B018

@@ -1,0 +1,92 @@
+"""The objective in scores and in parameters: value, gradient, blocks, libraries, sparse X."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import check_grad
+
+import evenrisk._xp as xp_room
+from evenrisk.distances import DISTANCES, evaluate
+from evenrisk.losses import LOGISTIC, SQUARED_HINGE
+from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
+from optional import need
+from worlds import world
+
+each = pytest.mark.parametrize("name", DISTANCES)
+THETA = np.array([0.8, -0.5, 0.3, 1.0, -0.2])
+
+
+def objective(w, name, *, loss=LOGISTIC, X=None, convert=lambda x: x, fit_intercept=True, eta=0.7):
+    penalty = Penalty(DISTANCES[name], w.cells(convert=convert))
+    scores = ScoreObjective(loss, convert(w.y), convert(w.weight), penalty, eta)
+    return LinearObjective(scores, convert(w.X) if X is None else X, alpha=0.3, fit_intercept=fit_intercept)
+
+
+@each
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED_HINGE], ids=lambda loss: loss.name)
+def test_gradient_is_the_numerical_derivative(name, fit_intercept, loss):
+    F = objective(world(), name, loss=loss, fit_intercept=fit_intercept)
+    theta = THETA if fit_intercept else THETA[:4]
+    error = check_grad(lambda t: F(t)[0], lambda t: F(t)[1], theta, epsilon=1e-7)
+    assert error < 1e-6 * np.linalg.norm(F(theta)[1]) + 1e-6
+
+
+@each
+def test_value_is_the_formula(name):
+    w = world()
+    g = w.X @ THETA[:4] + THETA[4]
+    loss = np.average(np.log1p(np.exp(g)) - w.y * g, weights=w.weight)
+    expected = loss + 0.15 * (THETA[:4] ** 2).sum() + 0.7 * evaluate(DISTANCES[name], g, w.cells())[0]
+    F = objective(w, name)
+    assert F(THETA)[0] == pytest.approx(expected, rel=1e-12)
+    assert F.scores.penalty.value(g) == pytest.approx(evaluate(DISTANCES[name], g, w.cells())[0], rel=1e-12)
+    assert F.with_eta(0.0)(THETA)[0] == pytest.approx(loss + 0.15 * (THETA[:4] ** 2).sum(), rel=1e-12)
+
+
+@each
+def test_blocks_change_nothing(name, monkeypatch):
+    F = objective(world(), name)
+    value, gradient = F(THETA)
+    metric = F.metric()
+    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 7)
+    assert F(THETA)[0] == pytest.approx(value, rel=1e-12)
+    assert F(THETA)[1] == pytest.approx(gradient, rel=1e-9, abs=1e-12)
+    assert F.metric() == pytest.approx(metric, rel=1e-9)
+
+
+@each
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_equals_dense(name, kind):
+    w = world()
+    dense, stored = objective(w, name), objective(w, name, X=kind(w.X))
+    assert stored(THETA)[0] == pytest.approx(dense(THETA)[0], rel=1e-12)
+    assert stored(THETA)[1] == pytest.approx(dense(THETA)[1], rel=1e-9, abs=1e-12)
+    second = np.average(w.X**2, axis=0, weights=w.weight) + 0.3
+    assert stored.metric() == pytest.approx(np.append(1 / second, 1.0), rel=1e-12)
+
+
+@each
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_torch_equals_numpy(name, dtype):
+    torch = need("torch")
+
+    def convert(x):
+        return torch.from_numpy(x.astype(dtype) if x.dtype.kind == "f" else x)
+
+    w = world()
+    ours, theirs = objective(w, name), objective(w, name, convert=convert)
+    rel = 1e-10 if dtype is np.float64 else 2e-4
+    assert theirs(THETA)[0] == pytest.approx(ours(THETA)[0], rel=rel)
+    assert theirs(THETA)[1] == pytest.approx(ours(THETA)[1], rel=50 * rel, abs=50 * rel * 1e-2)
+    assert theirs.metric() == pytest.approx(ours.metric(), rel=0.1 if dtype is np.float32 else 1e-8)
+    assert str(theirs.raw_scores(THETA).dtype) == f"torch.{np.dtype(dtype)}"
+
+
+def test_the_metric_inverts_the_second_moments():
+    w = world()
+    X1 = np.column_stack([w.X, np.ones(len(w.X))])
+    second = (X1 * (w.weight / w.weight.sum())[:, None]).T @ X1 + np.diag([0.3] * 4 + [0])
+    assert objective(w, "gap").metric() @ second == pytest.approx(np.eye(5), abs=1e-4)
+    no_column = type(w)(**{**w.__dict__, "X": np.column_stack([w.X[:, :3], np.zeros(len(w.X))])})
+    assert np.isfinite(objective(no_column, "gap").metric()).all()

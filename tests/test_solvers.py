@@ -1,0 +1,128 @@
+"""Solvers on functions whose minimum is known."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize, rosen, rosen_der
+
+from evenrisk.solvers import ladder, lbfgs, momentum, warm_path
+
+RNG = np.random.default_rng(0)
+ROOT = RNG.standard_normal((6, 6)) * [1, 1, 1, 0.1, 0.1, 3]
+A, MINIMUM = ROOT.T @ ROOT + 0.01 * np.eye(6), RNG.standard_normal(6)
+
+
+def quadratic(theta):
+    return 0.5 * (theta - MINIMUM) @ A @ (theta - MINIMUM) + 3.0, A @ (theta - MINIMUM)
+
+
+def test_lbfgs_finds_the_minimum_to_the_last_digits():
+    found = lbfgs(quadratic, np.zeros(6), tol=1e-12)
+    assert found.converged
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-8)
+    assert found.value == pytest.approx(3.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("metric", [np.linalg.inv(A), 1 / np.diag(A)], ids=["matrix", "diagonal"])
+def test_a_metric_saves_iterations_and_changes_nothing_else(metric):
+    plain, helped = (lbfgs(quadratic, np.zeros(6), tol=1e-9, metric=m) for m in (None, metric))
+    assert helped.theta == pytest.approx(plain.theta, abs=1e-6)
+    assert helped.n_iter <= plain.n_iter
+    if metric.ndim == 2:
+        assert helped.n_iter <= 4
+
+
+def test_lbfgs_on_a_curved_valley_agrees_with_scipy():
+    start = np.array([-1.2, 1.0, 0.5, -0.7])
+    found = lbfgs(lambda t: (rosen(t), rosen_der(t)), start, tol=1e-9)
+    reference = minimize(rosen, start, jac=rosen_der, method="BFGS", options={"gtol": 1e-9})
+    assert found.converged
+    assert found.theta == pytest.approx(reference.x, abs=1e-6)
+
+
+def test_lbfgs_reaches_gradients_that_values_cannot_show():
+    def far_from_zero(theta):  # the value's rounding is 1e-10, its fall near the minimum far below
+        value, gradient = quadratic(theta)
+        return value + 1e6, gradient
+
+    assert lbfgs(far_from_zero, np.zeros(6), tol=1e-9).gradient_norm <= 1e-9
+
+
+def test_lbfgs_recovers_from_steps_that_overflow():
+    def steep(theta):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sum(np.exp(theta) - 2 * theta)), np.exp(theta) - 2
+
+    found = lbfgs(steep, np.array([-600.0, 3.0]), tol=1e-9)
+    assert found.theta == pytest.approx(np.log([2, 2]), abs=1e-6)
+
+
+def test_lbfgs_says_when_it_did_not_converge():
+    found = lbfgs(lambda t: (rosen(t), rosen_der(t)), np.array([-1.2, 1.0]), tol=1e-9, max_iter=3)
+    assert not found.converged
+    assert found.n_iter == 3
+
+
+def test_lbfgs_knows_when_rounding_has_the_last_word():
+    rng = np.random.default_rng(1)
+
+    def rounded(theta):  # gradients good to 1e-7 only: 1e-12 is out of reach
+        value, gradient = quadratic(theta)
+        return float(np.float32(value)), gradient + 1e-7 * rng.standard_normal(6)
+
+    found = lbfgs(rounded, np.zeros(6), tol=1e-12, noise=1e-6)
+    assert found.converged
+    assert found.gradient_norm > 1e-12
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-3)
+
+
+def test_momentum_finds_the_minimum():
+    found = momentum(quadratic, np.zeros(6), tol=1e-9, max_iter=20_000)
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-3)
+    assert not momentum(quadratic, np.zeros(6), tol=1e-9, max_iter=5).converged
+
+
+def test_momentum_follows_the_papers_schedule():
+    """Three steps by hand: rate 0.1, √(0.1·0.0001), 0.0001 and momentum 0.9."""
+    theta, v = 2.0, 0.0
+    for rate in (0.1, (0.1 * 0.0001) ** 0.5, 0.0001):
+        v = 0.9 * v - rate * theta
+        theta += v
+    found = momentum(lambda t: (float(t @ t) / 2, t.copy()), np.array([2.0]), tol=1e-9, max_iter=3)
+    assert found.theta[0] == pytest.approx(theta, rel=1e-12)
+
+
+def test_the_ladder_stops_below_eta():
+    assert ladder(0) == []
+    assert ladder(0.01) == []
+    assert ladder(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
+    assert ladder(3)[: len(ladder(1))] == ladder(1)
+
+
+def test_the_path_is_warm():
+    starts = []
+
+    def solve(eta, theta):
+        starts.append(theta.copy())
+        return lbfgs(lambda t: quadratic(t - eta), theta, tol=1e-8)
+
+    solutions = list(warm_path(solve, [0.0, 1.0, 2.0], np.zeros(6)))
+    assert np.array_equal(starts[0], np.zeros(6))
+    assert np.array_equal(starts[1], solutions[0].theta)
+    assert np.array_equal(starts[2], solutions[1].theta)
+    assert solutions[2].theta == pytest.approx(MINIMUM + 2, abs=1e-5)
+
+
+@pytest.mark.parametrize("solver", [lbfgs, momentum])
+def test_verbose_logs_every_iteration(solver, capsys):
+    found = solver(quadratic, np.zeros(6), tol=1e-3, max_iter=20, verbose=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == found.n_iter
+    assert f"{found.gradient_norm:.3e}" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("solver", [lbfgs, momentum])
+def test_the_start_is_left_as_it_was(solver):
+    start = np.zeros(6)
+    solver(quadratic, start, max_iter=10)
+    assert not start.any()
