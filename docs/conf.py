@@ -6,6 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "_ext")]
 
@@ -31,6 +33,10 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 autodoc_typehints = "none"  # the docstrings say it in words
+toc_object_entries_show_parents = "hide"
+
+# records that functions make: how to construct one is nobody's business
+RECORDS = ("metrics.ThresholdProfile", "metrics.RiskDistribution", "metrics.NoiseFloor", "datasets.Dataset")
 
 html_theme = "pydata_sphinx_theme"
 html_title = "evenrisk"
@@ -39,7 +45,8 @@ html_static_path = ["_static"]
 html_css_files = ["evenrisk.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = dict.fromkeys(["index", "guide", "limits", "data", "changelog"], [])  # nothing to list there
+# these pages have no pages below them to list
+html_sidebars = {page: [] for page in ("index", "guide", "limits", "data", "changelog")}
 html_theme_options = {
     "logo": {"text": "evenrisk"},
     "show_toc_level": 2,
@@ -49,13 +56,19 @@ html_theme_options = {
 }
 
 
-def _generate(app: object) -> None:
+def _generate(app: Sphinx) -> None:
     """Draw the pictures afresh; pages of names that are gone must go too."""
     generated = HERE / "generated"
     shutil.rmtree(generated, ignore_errors=True)
     figures.draw(generated / "figures")
 
 
-def setup(app: object) -> None:
-    """Run before autosummary writes its pages, which it does at the usual priority of 500."""
-    app.connect("builder-inited", _generate, priority=100)  # type: ignore[attr-defined]
+def _signature(app: Sphinx, what: str, name: str, *_: object) -> tuple[str, None] | None:
+    """Show no constructor for records."""
+    return ("", None) if name in {f"evenrisk.{record}" for record in RECORDS} else None
+
+
+def setup(app: Sphinx) -> None:
+    """Generate before autosummary writes its pages, which it does at the usual priority of 500."""
+    app.connect("builder-inited", _generate, priority=100)
+    app.connect("autodoc-process-signature", _signature)

@@ -1,0 +1,429 @@
+"""Bad input: each is refused at the door, by a message that says what is required and what came."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from evenrisk import FairLogisticRegression, GapDistance, HistogramDistance
+from evenrisk.exceptions import MissingSensitiveFeatures, SmallCellWarning
+from evenrisk.metrics import risk_distribution, threshold_profile
+from evenrisk.plots import ParityCurveDisplay
+from optional import need
+from worlds import world
+
+WORLD = world(n=600)
+N = len(WORLD.y)
+GROUP = np.array(["b", "c", "a"])[WORLD.group]
+RISK = 1 / (1 + np.exp(-WORLD.g))
+
+
+def fit(*, X=WORLD.X, y=WORLD.y, sample_weight=None, sensitive_features=GROUP, **params):
+    """Fit good data but for what is given."""
+    model = FairLogisticRegression(**{"eta": 0.05, **params})
+    return model.fit(X, y, sample_weight=sample_weight, sensitive_features=sensitive_features)
+
+
+def profile(*, y=WORLD.y, score=RISK, sensitive_features=GROUP, **kwargs):
+    """Measure good data but for what is given."""
+    return threshold_profile(y, score, sensitive_features=sensitive_features, **kwargs)
+
+
+def refused(message, kind=ValueError):
+    """The whole message, word for word; … stands for anything."""
+    return pytest.raises(kind, match="^" + re.escape(message).replace("…", ".*") + "$")
+
+
+def but(values, row, value):
+    """A list with one entry changed."""
+    changed = list(values)
+    changed[row] = value
+    return changed
+
+
+both = pytest.mark.parametrize("door", [fit, profile])
+
+
+def test_the_good_data_is_good():
+    assert fit().groups_.tolist() == ["a", "b", "c"]
+    assert profile().groups == ("a", "b", "c")
+
+
+# The attribute
+
+
+def test_missing_attribute():
+    message = "`sensitive_features` is required when eta > 0, got None with eta=0.05. …"
+    assert issubclass(MissingSensitiveFeatures, ValueError)
+    with refused(message, MissingSensitiveFeatures):
+        fit(sensitive_features=None)
+    assert not hasattr(fit(sensitive_features=None, eta=0), "groups_")
+    with refused("`sensitive_features` is required: the group of each row, got None"):
+        profile(sensitive_features=None)
+
+
+@both
+def test_one_group(door):
+    with refused("`sensitive_features` must have 2 or more groups, got 1 ('Male')"):
+        door(sensitive_features=["Male"] * N)
+
+
+def test_one_group_left_by_the_weights():
+    weight = (GROUP == "a").astype(float)
+    with refused("`sensitive_features` must have 2 or more groups among rows of positive weight, got 1"):
+        fit(sample_weight=weight)
+    with pytest.raises(ValueError, match=r"^`sensitive_features` must .*"):
+        profile(sample_weight=weight)
+
+
+@both
+def test_empty_cell(door):
+    y = np.where(GROUP == "c", 0, WORLD.y)
+    for parity in ("equalized_odds", "equal_opportunity"):
+        with refused(
+            "`sensitive_features` must leave rows in every compared cell, got none in: "
+            "group 'c' among positives"
+        ):
+            door(y=y, parity=parity)
+    door(y=y, parity="predictive_equality")  # compares negatives, and c has some
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+def test_cell_emptied_by_the_weights():
+    weight = np.where((GROUP == "a") & (WORLD.y == 0), 0, WORLD.weight)
+    for door in (fit, profile):
+        with pytest.raises(ValueError, match=r"got none in: group 'a' among negatives$"):
+            door(sample_weight=weight, parity="equalized_odds")
+
+
+MISSING = {
+    "list-None": lambda: but(GROUP, 4, None),
+    "list-nan": lambda: but(GROUP, 4, float("nan")),
+    "list-NA": lambda: but(GROUP, 4, pd.NA),
+    "numpy-object": lambda: np.array(but(GROUP, 4, np.nan), dtype=object),
+    "numpy-float": lambda: np.array(but(WORLD.group, 4, np.nan)),
+    "pandas": lambda: pd.Series(but(GROUP, 4, None)),
+    "pandas-string": lambda: pd.Series(but(GROUP, 4, pd.NA), dtype="string"),
+    "pandas-Int64": lambda: pd.Series(but(WORLD.group, 4, pd.NA), dtype="Int64"),
+    "pandas-boolean": lambda: pd.Series(but(WORLD.y == 1, 4, pd.NA), dtype="boolean"),
+    "pandas-category": lambda: pd.Series(but(GROUP, 4, None), dtype="category"),
+    "pandas-frame": lambda: pd.DataFrame({"u": WORLD.y, "sex": but(GROUP, 4, None)}),
+    "polars": lambda: need("polars").Series(but(GROUP.tolist(), 4, None)),
+    "polars-int": lambda: need("polars").Series(but(WORLD.group.tolist(), 4, None)),
+    "polars-frame": lambda: need("polars").DataFrame({"sex": but(GROUP.tolist(), 4, None), "u": WORLD.y}),
+    "arrow": lambda: pa.array(but(GROUP.tolist(), 4, None)),
+    "arrow-bool": lambda: pa.chunked_array([but((WORLD.y == 1).tolist(), 4, None)]),
+    "rows": lambda: but([[g, 1] for g in GROUP], 4, ["a", None]),
+    "dict": lambda: {"sex": but(GROUP, 4, float("nan"))},
+}
+
+
+@both
+@pytest.mark.parametrize("build", MISSING.values(), ids=MISSING)
+def test_missing_values_in_the_attribute(door, build):
+    with pytest.raises(
+        ValueError, match=r"^`sensitive_features` must not have missing values, got 1.*\(row 4\)\. Drop those"
+    ):
+        door(sensitive_features=build())
+
+
+def test_missing_values_name_their_column():
+    frame = pd.DataFrame({"age": WORLD.y, "sex": but(GROUP, 7, None)})
+    with pytest.raises(ValueError, match=r"got 1 in 'sex' \(row 7\)"):
+        profile(sensitive_features=frame)
+    with pytest.raises(ValueError, match=r"got 400 \(row 200, 201, 202, …\)"):
+        profile(sensitive_features=[*GROUP[:200], *[None] * 400])
+
+
+@both
+def test_too_many_groups(door):
+    X, y = np.zeros((1200, 1)), np.arange(1200) % 2
+    message = "`sensitive_features` must have at most 1000 groups, got 1200 distinct values in 1200 rows…"
+    rows = {"X": X} if door is fit else {"score": X[:, 0]}
+    with refused(message):
+        door(y=y, sensitive_features=np.arange(1200) / 7, **rows)
+
+
+@both
+@pytest.mark.parametrize(
+    ("attribute", "shape"),
+    [(np.zeros((N, 1, 1)), f"({N}, 1, 1)"), (np.zeros((N, 0)), f"({N}, 0)"), ("a", "()")],
+)
+def test_attribute_of_no_shape(door, attribute, shape):
+    with refused(f"`sensitive_features` must be one column or several, shape (n,) or (n, m), got {shape}"):
+        door(sensitive_features=attribute)
+
+
+# X, y and scores
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_missing_values_in_X(bad, container):
+    X = WORLD.X.copy()
+    X[3, 1] = bad
+    with pytest.raises(ValueError, match=r"^Input X contains (NaN|infinity)"):
+        fit(X=container(X))
+
+
+LABELS = np.array(["no", "yes"])[WORLD.y].tolist()
+MISSING_LABELS = {
+    "float": lambda: np.array(but(WORLD.y, 2, np.nan)),
+    "list-None": lambda: but(WORLD.y, 2, None),
+    "text-None": lambda: but(LABELS, 2, None),
+    "text-nan": lambda: but(LABELS, 2, float("nan")),
+    "text-nan-only": lambda: [label if label == "yes" else float("nan") for label in LABELS],
+    "object-nan": lambda: np.array(but(LABELS, 2, np.nan), dtype=object),
+    "pandas-Int64": lambda: pd.Series(but(WORLD.y, 2, pd.NA), dtype="Int64"),
+    "pandas-string": lambda: pd.Series(but(LABELS, 2, pd.NA), dtype="string"),
+    "pandas-category": lambda: pd.Series(but(LABELS, 2, None), dtype="category"),
+    "polars": lambda: need("polars").Series(but(LABELS, 2, None)),
+    "arrow": lambda: pa.array(but(LABELS, 2, None)),
+}
+
+
+@both
+@pytest.mark.parametrize("build", MISSING_LABELS.values(), ids=MISSING_LABELS)
+def test_missing_values_in_y(door, build):
+    name = "y" if door is fit else "y_true"
+    with refused(f"Input {name} contains NaN: `{name}` must not have missing values, got …"):
+        door(y=build())
+
+
+@both
+def test_number_of_classes(door):
+    name = "y" if door is fit else "y_true"
+    with pytest.raises(ValueError, match=rf"`{name}` must have 2 classes, got 3 \(0, 1, 2\)$"):
+        door(y=np.arange(N) % 3)
+    with refused(f"`{name}` must have 2 classes, got 1 class ('yes')"):
+        door(y=["yes"] * N)
+    with pytest.raises(ValueError, match=r"^Unknown label type: continuous"):
+        door(y=RISK)
+
+
+def test_one_class_left_by_the_weights():
+    with refused("`y` must have 2 classes among rows of positive weight, got 1 class"):
+        fit(sample_weight=WORLD.y.astype(float))
+
+
+@both
+def test_lengths(door):
+    name = "y" if door is fit else "y_true"
+    with refused(f"`{name}` must have one entry per row, {N}, got {N - 1}"):
+        door(y=WORLD.y[1:])
+    with refused(f"`sensitive_features` must have one entry per row, {N}, got {N + 1}"):
+        door(sensitive_features=[*GROUP, "a"])
+    with refused(f"`sample_weight` must have shape ({N},), one weight per row, got ({N - 2},)"):
+        door(sample_weight=np.ones(N - 2))
+    for shape in ((N, 1), ()):
+        with refused(f"`sample_weight` must have shape ({N},), one weight per row, got {shape}"):
+            door(sample_weight=np.ones(shape))
+
+
+@both
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.zeros(N), f"must have a positive entry, got {N} zeros"),
+        (but(np.ones(N), 5, -0.5), f"must not be negative, got -0.5 in row 5 (1 of {N} rows)"),
+        (but(np.ones(N), 5, np.nan), f"must be finite, got nan in row 5 (1 of {N} rows)"),
+        (but(np.ones(N), 5, np.inf), f"must be finite, got inf in row 5 (1 of {N} rows)"),
+    ],
+)
+def test_weights(door, weight, message):
+    with refused(f"`sample_weight` {message}"):
+        door(sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    "measure", [threshold_profile, risk_distribution, ParityCurveDisplay.from_predictions]
+)
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (but(RISK, 3, np.nan), f"must be finite, got nan in row 3 (1 of {N} rows)"),
+        (but(RISK, 3, np.inf), f"must be finite, got inf in row 3 (1 of {N} rows)"),
+        (but(RISK, 3, None), "must be …, got …"),
+        (["high"] * N, "must be numbers, got <U4 (could not convert string to float: 'high')"),
+        (np.column_stack([1 - RISK, RISK]), f"must have one score per row, shape (n,), got shape ({N}, 2)"),
+        (np.float64(0.5), "must have one score per row, shape (n,), got shape ()"),
+        ([], "must have at least 1 row, got 0"),
+    ],
+)
+def test_scores(measure, score, message):
+    with pytest.raises(ValueError) as error:
+        measure(WORLD.y, score, sensitive_features=GROUP)
+    found = str(error.value).replace("np.str_('high')", "'high'")
+    assert re.fullmatch(re.escape(f"`y_score` {message}").replace("…", ".*"), found)
+
+
+# Settings
+
+
+@pytest.mark.parametrize("eta", [-1, -1e-9, np.nan, np.inf, "0.5", None, True])
+def test_eta(eta):
+    with refused(f"`eta` must be a finite number of at least 0, got {eta!r}"):
+        fit(eta=eta)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"alpha": -1}, "`alpha` must be a finite number of at least 0, got -1"),
+        ({"tol": 0}, "`tol` must be a finite number above 0, got 0"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number of at least 1, got 0"),
+        ({"max_iter": 10.5}, "`max_iter` must be a whole number of at least 1, got 10.5"),
+        ({"solver": "sag"}, "`solver` must be one of 'auto', 'lbfgs', …, got 'sag'"),
+        ({"distance": "kl"}, "`distance` must be one of 'gap', …'histogram'…, got 'kl'"),
+        ({"distance": "kl"}, "`distance` must be one of …'gaussian'… or a Distance instance, got 'kl'"),
+    ],
+)
+def test_settings(params, message):
+    with refused(message):
+        fit(**params)
+
+
+@both
+def test_unknown_parity(door):
+    known = "'demographic_parity', 'equalized_odds', 'equal_opportunity', 'predictive_equality'"
+    with refused(f"`parity` must be one of {known} or a Parity instance, got 'DP'"):
+        door(parity="DP")
+
+
+@pytest.mark.parametrize(
+    "window", [(-0.1, 0.5), (0.5, 1.1), (0.6, 0.2), (0.3, 0.3), (0, np.nan), (0.5,), 0.5]
+)
+def test_window(window):
+    with refused(f"`window` must be (low, high) with 0 <= low < high <= 1, got {window!r}"):
+        GapDistance(window=window)
+
+
+@pytest.mark.parametrize(
+    ("make", "setting", "bad", "message"),
+    [
+        (GapDistance, "scale", ["log", None], "must be 'score' or 'rank'"),
+        (GapDistance, "n_thresholds", [1, 20.5, "a"], "must be a whole number of at least 2"),
+        (HistogramDistance, "n_bins", [1, 0, 20.5, "a"], "must be a whole number, 2 or more"),
+        (HistogramDistance, "bandwidth", [0, -0.1, np.nan], "must be positive or None"),
+        (HistogramDistance, "floor", [0, -1e-6, np.nan], "must be positive"),
+    ],
+)
+def test_distances(make, setting, bad, message):
+    for value in bad:
+        with pytest.raises(ValueError, match=rf"^`{setting}` {message}.*, got {re.escape(repr(value))}$"):
+            make(**{setting: value})
+
+
+@pytest.mark.parametrize("n_bins", [0, -3, 2.5, "ten"])
+def test_bins(n_bins):
+    with refused(f"`n_bins` must be a whole number of at least 1, got {n_bins!r}"):
+        risk_distribution(None, RISK, sensitive_features=GROUP, n_bins=n_bins)
+
+
+@pytest.mark.parametrize("times", [0, -3, 2.5, "ten"])
+def test_permutations(times):
+    with refused(f"`n_permutations` must be a whole number of at least 1, got {times!r}"):
+        profile().noise_floor(times)
+
+
+@pytest.mark.parametrize("call", [FairLogisticRegression, GapDistance, HistogramDistance, fit, profile])
+def test_unknown_keyword(call):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lambada'"):
+        call(lambada=1)
+
+
+def test_keywords_only_after_the_data():
+    for call in (threshold_profile, risk_distribution):
+        with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+            call(WORLD.y, RISK, GROUP)
+    with pytest.raises(TypeError, match="positional arguments but 5 were given"):
+        FairLogisticRegression().fit(WORLD.X, WORLD.y, None, GROUP)
+
+
+# What stays as it was
+
+
+FRAME = pd.DataFrame(WORLD.X, columns=list("pqrs"))
+FAILURES = {
+    "X": {"X": FRAME[["s", "q"]].assign(s=np.nan)},
+    "attribute": {"sensitive_features": None},
+    "labels": {"y": np.arange(N) % 3},
+    "weights": {"sample_weight": np.zeros(N)},
+    "eta": {"eta": -1},
+    "alpha": {"alpha": -1},
+    "parity": {"parity": "DP"},
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_failed_fit_leaves_the_last_one(failure):
+    model = FairLogisticRegression(eta=0.05).fit(FRAME, LABELS, sensitive_features=GROUP)
+    before, labels = model.predict_proba(FRAME), model.predict(FRAME)
+    params = {name: value for name, value in failure.items() if name in model.get_params()}
+    model.set_params(**params)
+    data = {"X": FRAME[["s", "q"]], "y": WORLD.y, "sensitive_features": WORLD.group}  # all else is new, too
+    data |= {name: value for name, value in failure.items() if name not in params}
+    with pytest.raises(ValueError):
+        model.fit(**data)
+    np.testing.assert_array_equal(model.predict_proba(FRAME), before)
+    np.testing.assert_array_equal(model.predict(FRAME), labels)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.groups_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("make", [np.array, np.asfortranarray, sparse.csr_array])
+def test_fit_leaves_its_inputs(make, dtype):
+    X, y, weight, group = make(WORLD.X.astype(dtype)), WORLD.y.copy(), WORLD.weight.copy(), GROUP.copy()
+    weight[::9] = 0
+    kept = weight.copy()
+    FairLogisticRegression(eta=0.05).fit(X, y, weight, sensitive_features=group)
+    np.testing.assert_array_equal(X.toarray() if sparse.issparse(X) else X, WORLD.X.astype(dtype))
+    for ours, theirs in ((y, WORLD.y), (weight, kept), (group, GROUP)):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_pandas_inputs_stay_as_they_were():
+    X, y, group = FRAME.copy(), pd.Series(LABELS), pd.Series(GROUP, dtype="category")
+    copies = [part.copy() for part in (X, y, group)]
+    fit(X=X, y=y, sensitive_features=group)
+    for part, copy in zip((X, y, group), copies, strict=True):
+        assert part.equals(copy)
+
+
+# Small cells
+
+
+@both
+def test_small_cells_are_named(door):
+    rows = np.flatnonzero((GROUP != "c") | (np.cumsum(GROUP == "c") <= 11))
+    data = {"X": WORLD.X[rows]} if door is fit else {"score": RISK[rows]}
+    positives = int(WORLD.y[rows][GROUP[rows] == "c"].sum())
+    data |= {"y": WORLD.y[rows], "sensitive_features": GROUP[rows]}
+    with pytest.warns(SmallCellWarning) as caught:
+        door(**data)
+    message = "fewer than 30 rows in: group 'c' (11). Gaps measured there are mostly noise"
+    assert [str(warning.message) for warning in caught] == [message]
+    assert caught[0].filename == __file__, "it points at the caller"
+    with pytest.warns(SmallCellWarning, match=rf"group 'c' among positives \({positives}\)\. Gaps"):
+        door(**data, parity="equal_opportunity")
+    if door is fit:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            door(**data, eta=0)
+
+
+def test_cells_are_counted_in_rows_of_positive_weight():
+    weight = np.where((GROUP == "c") & (np.cumsum(GROUP == "c") > 12), 0, 100.0)
+    for door in (fit, profile):
+        with pytest.warns(SmallCellWarning, match=r"rows in: group 'c' \(12\)\."):
+            door(sample_weight=weight)
+
+
+def test_thirty_rows_are_no_small_cell():
+    rows = np.flatnonzero((GROUP != "c") | (np.cumsum(GROUP == "c") <= 30))
+    assert profile(y=None, score=RISK[rows], sensitive_features=GROUP[rows]).max_gap > 0
