@@ -54,7 +54,7 @@ test-wheel: wheel  ## install the wheel in an empty environment and use it there
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv .venv-wheel
 	$(BIN)/uv pip install --quiet --python .venv-wheel/bin/python dist/*.whl
-	cd .venv-wheel && bin/python -I ../tests/wheel_smoke.py && bin/evenrisk --version
+	cd .venv-wheel && bin/python -I ../scripts/wheel_smoke.py && bin/evenrisk --version
 
 test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.toml admits
 	rm -rf .venv-minimum
@@ -73,4 +73,4 @@ data: $(BIN)/uv  ## rebuild the shipped data files from the registry's wheels, c
 	$(BIN)/python scripts/build_adult.py
 
 clean:  ## remove environments and build outputs
-	rm -rf $(VENV) .venv-wheel .venv-minimum dist docs/_build docs/api/generated results
+	rm -rf $(VENV) .venv-wheel .venv-minimum dist docs/_build docs/generated results

@@ -1,4 +1,4 @@
-"""What the penalty costs: one evaluation against the unpenalised one, how it grows with rows, memory of a fit.
+"""What the penalty costs: one evaluation against the unpenalised one, growth with rows, memory of a fit.
 
 Every figure is a ratio to a rival in the same run: the unpenalised objective, a smaller problem, X itself.
 """

@@ -1,6 +1,7 @@
-"""What fairness costs: accuracy and AUC at a given max gap on unseen people, along the η path of each split."""
+"""What fairness costs: accuracy and AUC at a given max gap on unseen people, along each split's η path."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -51,7 +52,7 @@ def path(train, test, etas, parity="demographic_parity", **settings):
 
 def at_gap(points, target, column):
     """Interpolate along the path where max gap first comes down to the target; NaN if it never does."""
-    for before, after in zip(points, points[1:], strict=False):
+    for before, after in pairwise(points):
         if after["max_gap"] <= target:
             share = (before["max_gap"] - target) / (before["max_gap"] - after["max_gap"])
             return before[column] + share * (after[column] - before[column])

@@ -408,7 +408,7 @@ def test_small_cells_are_named(door):
         door(**data)
     message = "fewer than 30 rows in: group 'c' (11). Gaps measured there are mostly noise"
     assert [str(warning.message) for warning in caught] == [message]
-    assert caught[0].filename == __file__, "it points at the caller"
+    assert caught[0].filename == __file__, "it points out of the package"
     with pytest.warns(SmallCellWarning, match=rf"group 'c' among positives \({positives}\)\. Gaps"):
         door(**data, parity="equal_opportunity")
     if door is fit:

@@ -44,7 +44,7 @@ from evenrisk.solvers import Solution, ladder, lbfgs, momentum, warm_path
 
 SOLVERS = ("auto", "lbfgs", "momentum")
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
-AUC_ROWS = 1_000_000  # the check for a reversed ranking looks at no more rows than this
+AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
 COLLAPSE_ENTRIES = 2_000_000  # of X: up to here looking for equal rows takes a fraction of a fit
 ON_THE_WAY = 1e-4  # the path's earlier points are solved to this gradient: enough to stay in the basin
 
@@ -238,7 +238,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if sd < COLLAPSED:
             warnings.warn(
                 f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then "
-                f"says little. Lower eta (now {self.eta}), or use GapDistance(scale='rank')",
+                f"says little. Lower eta (now {self.eta})",
                 CollapseWarning,
                 stacklevel=4,
             )

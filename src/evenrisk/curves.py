@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from evenrisk._types import Array
-from evenrisk._xp import argsort, as_array, concat, cumsum, namespace
+from evenrisk._xp import argsort, concat, cumsum, namespace
 
 
 class CellCurves(NamedTuple):
@@ -42,8 +42,8 @@ def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellC
 def run_ends(ordered: Array) -> Array:
     """Index of the last row of each run of equal scores, the scores being in order."""
     xp = namespace(ordered)
-    last = as_array([True], ordered, dtype=xp.bool if hasattr(xp, "bool") else bool)
-    return xp.nonzero(concat([ordered[1:] != ordered[:-1], last], 0))[0]
+    always = ordered[:1] == ordered[:1]
+    return xp.nonzero(concat([ordered[1:] != ordered[:-1], always], 0))[0]
 
 
 def gaps(above: Array) -> Array:

@@ -50,9 +50,9 @@ class FairLogisticRegression(FairLinearClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (1, d)
-        w.
+        The weights w.
     intercept_ : ndarray of shape (1,)
-        b.
+        The intercept b; 0 without one.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -64,7 +64,7 @@ class FairLogisticRegression(FairLinearClassifier):
     n_iter_ : int
         Iterations over the whole path.
     n_features_in_ : int
-        d.
+        Number of columns of X.
     feature_names_in_ : ndarray of shape (d,)
         Column names of X, where it had any.
 
