@@ -74,10 +74,11 @@ def test_one_group(door):
 
 def test_one_group_left_by_the_weights():
     weight = (GROUP == "a").astype(float)
-    with refused("`sensitive_features` must have 2 or more groups among rows of positive weight, got 1"):
-        fit(sample_weight=weight)
-    with pytest.raises(ValueError, match=r"^`sensitive_features` must .*"):
-        profile(sample_weight=weight)
+    for door in (fit, profile):
+        with refused(
+            "`sensitive_features` must have 2 or more groups among rows of positive weight, got 1 ('a')"
+        ):
+            door(sample_weight=weight)
 
 
 @both
@@ -200,7 +201,7 @@ def test_number_of_classes(door):
     with pytest.raises(ValueError, match=rf"`{name}` must have 2 classes, got 3 \(0, 1, 2\)$"):
         door(y=np.arange(N) % 3)
     with refused(f"`{name}` must have 2 classes, got 1 class ('yes')"):
-        door(y=["yes"] * N)
+        door(y=["yes"] * N, parity="equal_opportunity")
     with pytest.raises(ValueError, match=r"^Unknown label type: continuous"):
         door(y=RISK)
 
@@ -248,7 +249,9 @@ def test_weights(door, weight, message):
         (but(RISK, 3, np.nan), f"must be finite, got nan in row 3 (1 of {N} rows)"),
         (but(RISK, 3, np.inf), f"must be finite, got inf in row 3 (1 of {N} rows)"),
         (but(RISK, 3, None), "must be …, got …"),
-        (["high"] * N, "must be numbers, got <U4 (could not convert string to float: 'high')"),
+        (["high"] * N, "must be numbers, got text"),
+        (np.array(["0.5"] * N), "must be numbers, got text"),
+        (RISK + 1j, "must be numbers, got complex numbers"),
         (np.column_stack([1 - RISK, RISK]), f"must have one score per row, shape (n,), got shape ({N}, 2)"),
         (np.float64(0.5), "must have one score per row, shape (n,), got shape ()"),
         ([], "must have at least 1 row, got 0"),
@@ -257,8 +260,7 @@ def test_weights(door, weight, message):
 def test_scores(measure, score, message):
     with pytest.raises(ValueError) as error:
         measure(WORLD.y, score, sensitive_features=GROUP)
-    found = str(error.value).replace("np.str_('high')", "'high'")
-    assert re.fullmatch(re.escape(f"`y_score` {message}").replace("…", ".*"), found)
+    assert re.fullmatch(re.escape(f"`y_score` {message}").replace("…", ".*"), str(error.value))
 
 
 # Settings
@@ -306,10 +308,10 @@ def test_window(window):
     ("make", "setting", "bad", "message"),
     [
         (GapDistance, "scale", ["log", None], "must be 'score' or 'rank'"),
-        (GapDistance, "n_thresholds", [1, 20.5, "a"], "must be a whole number of at least 2"),
+        (GapDistance, "n_thresholds", [1, 20.5, "a"], "must be a whole number, 2 or more"),
         (HistogramDistance, "n_bins", [1, 0, 20.5, "a"], "must be a whole number, 2 or more"),
-        (HistogramDistance, "bandwidth", [0, -0.1, np.nan], "must be positive or None"),
-        (HistogramDistance, "floor", [0, -1e-6, np.nan], "must be positive"),
+        (HistogramDistance, "bandwidth", [0, -0.1, np.nan, np.inf, "a"], "must be a positive number or None"),
+        (HistogramDistance, "floor", [0, -1e-6, np.nan, "a"], "must be a positive number"),
     ],
 )
 def test_distances(make, setting, bad, message):

@@ -300,17 +300,30 @@ def test_inputs_stay_as_they_were(parity):
 
 def test_to_frame():
     one, two = audit(n=600).profile, audit("equalized_odds", n=600).profile
-    assert one.to_frame().columns.tolist() == ["threshold", "gap", "x", "y", "z"]
+    assert one.to_frame().columns.tolist() == ["threshold", "gap", "rate of x", "rate of y", "rate of z"]
     frame = two.to_frame()
     columns = [
-        [f"gap among {among}", *(f"{name} among {among}" for name in "xyz")]
+        [f"gap among {among}", *(f"rate of {name} among {among}" for name in "xyz")]
         for among in ("negatives", "positives")
     ]
     assert frame.columns.tolist() == ["threshold", "gap", *columns[0], *columns[1]]
     np.testing.assert_array_equal(frame["threshold"], two.thresholds)
     np.testing.assert_array_equal(frame["gap"], two.gap)
     np.testing.assert_array_equal(frame["gap among positives"], two.gap_by_stratum[1])
-    np.testing.assert_array_equal(frame["y among positives"], two.rates[1, 1])
+    np.testing.assert_array_equal(frame["rate of y among positives"], two.rates[1, 1])
+
+
+def test_groups_of_any_name_stay_apart():
+    groups = ["gap", "threshold", 1, "1"] * 40
+    profile = threshold_profile(None, np.arange(160.0), sensitive_features=groups)
+    assert profile.groups == ("1", "'1'", "'gap'", "'threshold'")
+    assert profile.to_frame().shape == (160, 6)
+
+
+def test_one_class_is_enough_where_labels_do_not_count():
+    a = audit(n=600)
+    alone = threshold_profile(np.ones(600), a.score, sensitive_features=a.group, sample_weight=a.weight)
+    assert alone.max_gap == a.profile.max_gap
 
 
 # A column of the attribute in every form it may come in

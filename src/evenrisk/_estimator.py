@@ -87,13 +87,18 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self
             The fitted estimator.
         """
-        data = self._check_fit(X, y, sample_weight, sensitive_features)
+        before = dict(self.__dict__)
+        try:
+            data = self._check_fit(X, y, sample_weight, sensitive_features)
+            self._fit(data)
+        except Exception:  # a model that was fitted before stays as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         self.classes_ = data.classes
-        self._fit(data)
+        self.__dict__.pop("groups_", None)
         if data.groups is not None:
             self.groups_ = data.groups.labels
-        elif hasattr(self, "groups_"):
-            del self.groups_
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -157,8 +162,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             X, target, weight = X[kept], target[kept], weight[kept]
             if target.all() or not target.any():
                 raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
-            if groups is not None:
-                groups = _only_present(groups.code[kept], groups.labels)
+            groups = None if groups is None else groups.keep(kept)
         if groups is not None and self.eta > 0:
             self._check_cell_sizes(target, groups)
         if X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
@@ -328,14 +332,3 @@ def _collapse(
     if groups is not None:
         groups = Groups(code[index], groups.labels)
     return X[index], y[index], merged, groups
-
-
-def _only_present(code: np.ndarray, labels: np.ndarray) -> Groups:
-    """Forget the groups that no row is left in."""
-    present, code = np.unique(code, return_inverse=True)
-    if len(present) < 2:
-        raise ValueError(
-            "`sensitive_features` must have 2 or more groups among rows of positive weight, "
-            f"got {len(present)}"
-        )
-    return Groups(code.astype(np.int32), labels[present])

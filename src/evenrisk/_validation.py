@@ -49,8 +49,19 @@ class Groups:
 
     @property
     def names(self) -> list[str]:
-        """The labels as text for messages, tables and plots."""
-        return [group_name(label) for label in self.labels]
+        """The labels as text for messages, tables and plots; 1 and '1' stay apart."""
+        names = [group_name(label) for label in self.labels]
+        return names if len(set(names)) == len(names) else [repr(label) for label in self.labels.tolist()]
+
+    def keep(self, rows: np.ndarray) -> Groups:
+        """Keep some rows and forget the groups that no row is left in."""
+        present, code = np.unique(self.code[rows], return_inverse=True)
+        if len(present) < 2:
+            raise ValueError(
+                "`sensitive_features` must have 2 or more groups among rows of positive weight, "
+                f"got {len(present)} ({_listed(self.labels[present])})"
+            )
+        return Groups(code.reshape(-1).astype(np.int32), self.labels[present])
 
 
 def group_name(label: Any) -> str:
@@ -91,7 +102,7 @@ def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndar
     """Weights (n,): finite, none negative, not all 0. None is a view of one 1, which takes no memory."""
     if sample_weight is None:
         return np.broadcast_to(np.ones((), dtype=dtype), (n,))
-    weight = np.asarray(sample_weight, dtype=dtype)
+    weight = _numbers("sample_weight", sample_weight, dtype)
     if weight.shape != (n,):
         raise ValueError(f"`sample_weight` must have shape ({n},), one weight per row, got {weight.shape}")
     if not np.isfinite(weight).all():
@@ -103,11 +114,12 @@ def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndar
     return weight
 
 
-def check_binary(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Encode two labels of any kind as 0 and 1 (int8); also give the two labels, sorted."""
+def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Encode two labels of any kind as 0 and 1 (int8); also give the labels, sorted."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
+    _refuse_missing(_strict(y), name)
     y = column_or_1d(y, warn=True)
     _refuse_missing(y, name)
     check_classification_targets(y)
@@ -117,9 +129,9 @@ def check_binary(y: Any, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
             "Only binary classification is supported. The type of the target is multiclass: "
             f"`{name}` must have 2 classes, got {len(classes)} ({_listed(classes)})"
         )
-    if len(classes) < 2:
+    if len(classes) < at_least:
         raise ValueError(f"`{name}` must have 2 classes, got 1 class ({_listed(classes)})")
-    return (y == classes[1]).astype(np.int8), classes
+    return (y == classes[-1]).astype(np.int8), classes
 
 
 def check_scores(y_score: Any) -> np.ndarray:
@@ -131,13 +143,25 @@ def check_scores(y_score: Any) -> np.ndarray:
         raise ValueError(f"`y_score` must have one score per row, shape (n,), got shape {score.shape}")
     if score.size == 0:
         raise ValueError("`y_score` must have at least 1 row, got 0")
-    try:
-        score = score if score.dtype in (np.float32, np.float64) else score.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`y_score` must be numbers, got {score.dtype} ({error})") from error
+    if score.dtype not in (np.float32, np.float64):
+        score = _numbers("y_score", score, np.float64)
     if not np.isfinite(score).all():
         raise ValueError(f"`y_score` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
     return score
+
+
+def _numbers(name: str, values: Any, dtype: Any) -> np.ndarray:
+    """Real numbers as an array; text is not parsed."""
+    array = _strict(values)
+    is_text = array.dtype.kind in "SU" or (
+        array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array.flat)
+    )
+    try:
+        if is_text or array.dtype.kind == "c":
+            raise TypeError("text" if is_text else "complex numbers")
+        return array.astype(dtype, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be numbers, got {error}") from error
 
 
 def check_length(name: str, length: int, n: int) -> None:
@@ -185,17 +209,20 @@ def _columns(values: Any) -> list[tuple[str, Any]]:
     import narwhals as nw
 
     if isinstance(values, Mapping):
-        return [(str(name), _strict(column)) for name, column in values.items()]
+        columns = [(str(name), _strict(column)) for name, column in values.items()]
+        if not columns or any(column.ndim != 1 for _, column in columns):
+            raise ValueError(f"`sensitive_features` must map names to columns, got {values!r:.60}")
+        return columns
     frame: Any = nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
             raise ValueError("`sensitive_features` must have at least 1 column, got a frame with none")
-        return [(name, frame[name].to_numpy()) for name in frame.columns]
+        return [(str(column.name), column.to_numpy()) for column in frame.iter_columns()]
     if isinstance(frame, nw.Series):
-        return [(str(frame.name), frame.to_numpy())]
+        return [(str(frame.name or ""), frame.to_numpy())]
     array = _strict(values)
     if array.ndim == 1:
-        return [("sensitive_features", array)]
+        return [("", array)]
     if array.ndim == 2 and array.shape[1] > 0:
         return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
     raise ValueError(
@@ -217,7 +244,7 @@ def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
     code, labels = pd.factorize(column)
     if (code < 0).any():
         rows = np.flatnonzero(code < 0)
-        where = "" if name == "sensitive_features" else f" in {name!r}"
+        where = f" in {name!r}" if name else ""
         listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
         raise ValueError(
             f"`sensitive_features` must not have missing values, got {len(rows)}{where} (row {listed}). "
@@ -249,13 +276,15 @@ def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np
 
 
 def _refuse_missing(y: np.ndarray, name: str) -> None:
-    """Refuse NaN, None and infinity among labels."""
-    if y.dtype.kind == "O":
-        missing = np.array([value is None or value != value for value in y])
-    elif y.dtype.kind == "f":
+    """Refuse NaN, None, NA and infinity among labels."""
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(f"Input {name} contains infinity: `{name}` must have two labels")
+    if y.dtype.kind == "f":
         missing = np.isnan(y)
-        if np.isinf(y).any():
-            raise ValueError(f"Input {name} contains infinity: `{name}` must have two labels")
+    elif y.dtype.kind == "O":
+        import pandas as pd
+
+        missing = pd.isna(y)
     else:
         return
     if missing.any():

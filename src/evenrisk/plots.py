@@ -170,7 +170,7 @@ class ParityCurveDisplay:
         lowest, highest = profile.thresholds[0], profile.thresholds[-1]
         if lowest >= 0 and highest <= 1:
             ax.set_xlim(0, 1)
-        _headroom(ax, profile.gap.max())
+        _headroom(ax, max(profile.gap.max(), noise_floor.p95 if noise_floor is not None else 0.0))
         ax.set_xlabel("threshold on the risk score")
         ax.set_ylabel(f"{profile.parity.name.replace('_', ' ')} gap")
         ax.legend(frameon=False, loc="upper left", fontsize="small")
@@ -310,10 +310,19 @@ def _axes(ax: Any) -> Any:
     return ax
 
 
+def _full_names(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Spell out matplotlib's short forms (ls, lw, c) so that they override ours."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return normalize_kwargs(kwargs, Line2D)
+
+
 def _headroom(ax: Any, highest: float) -> None:
     """Start at 0 and leave room for the legend above everything drawn so far."""
-    top = 1.35 * max(float(highest), 1e-3)
-    ax.set_ylim(0, max(top, ax.get_ylim()[1]) if len(ax.lines) > 1 else top)
+    top = max(1.35 * float(highest), 1e-3, getattr(ax, "_evenrisk_top", 0.0))
+    ax._evenrisk_top = top
+    ax.set_ylim(0, top)
 
 
 def _scores(estimator: Any, X: Any) -> Any:

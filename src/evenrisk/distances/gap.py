@@ -44,14 +44,16 @@ class GapDistance(Distance):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_thresholds, (int, np.integer)) and self.n_thresholds >= 2):
-            raise ValueError(
-                f"`n_thresholds` must be a whole number of at least 2, got {self.n_thresholds!r}"
-            )
+            raise ValueError(f"`n_thresholds` must be a whole number, 2 or more, got {self.n_thresholds!r}")
         if self.scale not in ("score", "rank"):
             raise ValueError(f"`scale` must be 'score' or 'rank', got {self.scale!r}")
-        window = tuple(self.window) if isinstance(self.window, (tuple, list)) else ()
-        if len(window) != 2 or not 0 <= window[0] < window[1] <= 1:
+        try:
+            low, high = (float(edge) for edge in self.window)
+        except (TypeError, ValueError):
+            low, high = np.nan, np.nan
+        if not 0 <= low < high <= 1:
             raise ValueError(f"`window` must be (low, high) with 0 <= low < high <= 1, got {self.window!r}")
+        object.__setattr__(self, "window", (low, high))  # a list or an array would not be hashable
 
     @property
     def step(self) -> float:

@@ -47,10 +47,12 @@ class HistogramDistance(Distance):
     def __post_init__(self) -> None:
         if not (isinstance(self.n_bins, (int, np.integer)) and self.n_bins >= 2):
             raise ValueError(f"`n_bins` must be a whole number, 2 or more, got {self.n_bins!r}")
-        if self.bandwidth is not None and not self.bandwidth > 0:
-            raise ValueError(f"`bandwidth` must be positive or None, got {self.bandwidth!r}")
-        if not self.floor > 0:
-            raise ValueError(f"`floor` must be positive (an empty bin has infinite KL), got {self.floor!r}")
+        if not (self.bandwidth is None or _positive(self.bandwidth)):
+            raise ValueError(f"`bandwidth` must be a positive number or None, got {self.bandwidth!r}")
+        if not _positive(self.floor):
+            raise ValueError(
+                f"`floor` must be a positive number (an empty bin has infinite KL), got {self.floor!r}"
+            )
 
     @property
     def sigma(self) -> float:
@@ -111,6 +113,10 @@ class HistogramDistance(Distance):
         h = a / total
         identity = as_array(np.eye(self.n_bins), a)
         return (h + self.floor) * scale, (identity - h[..., :, None]) * (scale / total)[..., None]
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and 0 < float(value) < np.inf
 
 
 @lru_cache(maxsize=16)

@@ -47,20 +47,17 @@ def scored_rows(
         raise ValueError("`sensitive_features` is required: the group of each row, got None")
     groups = check_groups(sensitive_features, n)
     y = None
-    if y_true is not None:
-        y, _ = _labels(y_true, n)
-    elif rule.needs_label:
+    if y_true is None and rule.needs_label:
         raise ValueError(f"`y_true` is required under {rule.name}, got None")
+    if y_true is not None:
+        # where the rule does not look at labels, a fold with one of them is as good as any
+        y, _ = check_binary(y_true, "y_true", at_least=2 if rule.needs_label else 1)
+        check_length("y_true", len(y), n)
+    if not weight.all():
+        kept = np.flatnonzero(weight)
+        score, weight, groups = score[kept], weight[kept], groups.keep(kept)
+        y = None if y is None else y[kept]
     code = cell_codes(rule, y, groups.code, len(groups.labels))
-    kept = weight > 0
     names = rule.cell_names([repr(name) for name in groups.names])
-    check_cells(np.bincount(code[kept] + 1, minlength=len(names) + 1)[1:], names, stacklevel=4)
-    if not kept.all():
-        score, code, weight = score[kept], code[kept], weight[kept]
+    check_cells(np.bincount(code + 1, minlength=len(names) + 1)[1:], names, stacklevel=4)
     return ScoredRows(rule, tuple(groups.names), score, code, weight)
-
-
-def _labels(y_true: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    y, classes = check_binary(y_true, "y_true")
-    check_length("y_true", len(y), n)
-    return y, classes

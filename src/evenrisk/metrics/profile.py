@@ -80,7 +80,8 @@ class ThresholdProfile:
     def worst_threshold(self) -> float:
         """Smallest threshold at which `max_gap` is reached, in the worst stratum."""
         worst = self.gap_by_stratum[int(self.gap_by_stratum.max(axis=1).argmax())]
-        return float(self.thresholds[int(worst.argmax())])
+        # equal gaps may differ in their last digit: 0.9 − 0.8 and 0.8 − 0.7
+        return float(self.thresholds[int((worst >= worst.max() - 1e-12).argmax())])
 
     @property
     def mean_gap(self) -> float:
@@ -201,7 +202,7 @@ class ThresholdProfile:
             among = f" among {stratum}" if len(self.parity.strata) > 1 else ""
             if among:
                 columns[f"gap{among}"] = self.gap_by_stratum[i]
-            columns |= {f"{name}{among}": self.rates[i, j] for j, name in enumerate(self.groups)}
+            columns |= {f"rate of {name}{among}": self.rates[i, j] for j, name in enumerate(self.groups)}
         return pd.DataFrame(columns)
 
     def __repr__(self) -> str:
