@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from evenrisk import FairLogisticRegression, GapDistance, HistogramDistance
-from evenrisk.exceptions import MissingSensitiveFeatures, SmallCellWarning
+from evenrisk.exceptions import MisalignedIndexWarning, MissingSensitiveFeatures, SmallCellWarning
 from evenrisk.metrics import risk_distribution, threshold_profile
 from evenrisk.plots import ParityCurveDisplay
 from optional import need
@@ -152,11 +152,49 @@ def test_too_many_groups(door):
 @both
 @pytest.mark.parametrize(
     ("attribute", "shape"),
-    [(np.zeros((N, 1, 1)), f"({N}, 1, 1)"), (np.zeros((N, 0)), f"({N}, 0)"), ("a", "()")],
+    [(np.zeros((N, 1, 1)), f"({N}, 1, 1)"), (np.zeros((N, 0)), f"({N}, 0)")],
 )
 def test_attribute_of_no_shape(door, attribute, shape):
     with refused(f"`sensitive_features` must be one column or several, shape (n,) or (n, m), got {shape}"):
         door(sensitive_features=attribute)
+
+
+@both
+def test_the_name_of_a_column_is_not_the_column(door):
+    with refused("`sensitive_features` must be the column itself, one entry per row, got 'race'"):
+        door(sensitive_features="race")
+
+
+@both
+def test_groups_in_the_place_of_weights(door):
+    with refused("`sample_weight` must be numbers, got text. Groups are passed as `sensitive_features=`"):
+        door(sample_weight=GROUP)
+
+
+@both
+def test_the_same_labels_in_another_order_are_noticed(door):
+    first, other = pd.Series(WORLD.y), pd.Series(GROUP, index=np.arange(N)[::-1])
+    with pytest.warns(
+        MisalignedIndexWarning, match=r"`(y|y_true)` and `sensitive_features` have the same index"
+    ):
+        door(y=first, sensitive_features=other)
+    door(y=first, sensitive_features=pd.Series(GROUP, index=np.arange(N) + N))  # other labels: by position
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "warm_start"])
+def test_flags(name):
+    with refused(f"`{name}` must be True or False, got 'no'"):
+        fit(**{name: "no"})
+
+
+@pytest.mark.parametrize("measure", ["interval", "std"])
+def test_the_papers_range_misses_scores_in_other_units(measure):
+    deciles = threshold_profile(None, np.ceil(10 * RISK), sensitive_features=GROUP)
+    with pytest.warns(
+        UserWarning, match=r"no score lies between 0.3 and 0.7: the scores run from \d+ to \d+"
+    ):
+        assert getattr(deciles, measure)() == 0
+    assert getattr(deciles, measure)(3, 7) > 0
 
 
 # X, y and scores

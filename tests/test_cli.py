@@ -6,13 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from evenrisk import __version__
+from evenrisk import __version__, cli
 
 
 def run(*arguments, cwd=None):
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "evenrisk.cli", *arguments],
+        [sys.executable, "-m", "evenrisk.cli", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -85,6 +86,17 @@ def test_reproduce_measures_what_compas_is_known_for(results):
         & (curves["threshold"] == 0.5)
     ]
     assert at_half["gap_mean"][0] == pytest.approx(rows["Baseline"]["gap"]["mean"], rel=1e-12)
+
+
+def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
+    def refuse(dir):
+        raise PermissionError(13, "Permission denied", str(dir))
+
+    monkeypatch.setattr(cli, "TemporaryFile", refuse)  # root may write anywhere
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"--out must be a folder that can be written, got {tmp_path}: Permission denied" in done.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_bad_usage_is_exit_2_and_says_why(tmp_path):

@@ -358,4 +358,11 @@ def test_verbose_writes_iterations_to_standard_error(compas, capsys):
     clf = FairLogisticRegression(eta=1, verbose=1).fit(X, y, sensitive_features=race)
     out, err = capsys.readouterr()
     assert out == ""
-    assert len(err.splitlines()) == clf.n_iter_
+    lines = err.splitlines()
+    assert sum(line.startswith("lbfgs") for line in lines) == clf.n_iter_
+    assert [line for line in lines if line.startswith("eta")][::2] == [
+        "eta 0",
+        "eta 0.0316228",
+        "eta 0.316228",
+    ]
+    assert lines[-1].startswith("lbfgs")

@@ -6,6 +6,7 @@ from scipy import sparse
 from scipy.optimize import check_grad
 
 import evenrisk._xp as xp_room
+import evenrisk.objective as objective_room
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.losses import LOGISTIC, SQUARED_HINGE
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
@@ -62,8 +63,16 @@ def test_sparse_equals_dense(name, kind):
     dense, stored = objective(w, name), objective(w, name, X=kind(w.X))
     assert stored(THETA)[0] == pytest.approx(dense(THETA)[0], rel=1e-12)
     assert stored(THETA)[1] == pytest.approx(dense(THETA)[1], rel=1e-9, abs=1e-12)
+    assert stored.metric() == pytest.approx(dense.metric(), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+def test_many_features_get_the_diagonal_of_the_metric(kind, monkeypatch):
+    w = world()
+    monkeypatch.setattr(objective_room, "FULL_METRIC", 3)
     second = np.average(w.X**2, axis=0, weights=w.weight) + 0.3
-    assert stored.metric() == pytest.approx(np.append(1 / second, 1.0), rel=1e-12)
+    found = objective(w, "gap", X=kind(w.X)).metric()
+    assert found == pytest.approx(np.append(1 / second, 1.0), rel=1e-12)
 
 
 @each

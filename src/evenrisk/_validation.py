@@ -28,6 +28,10 @@ class SmallCellWarning(UserWarning):
     """A group, or a group within a label, has fewer than 30 rows."""
 
 
+class MisalignedIndexWarning(UserWarning):
+    """Two pandas objects hold the same index labels in different order; rows are matched by position."""
+
+
 class CollapseWarning(UserWarning):
     """The penalty has squeezed all risk scores into nearly one value."""
 
@@ -102,7 +106,10 @@ def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndar
     """Weights (n,): finite, none negative, not all 0. None is a view of one 1, which takes no memory."""
     if sample_weight is None:
         return np.broadcast_to(np.ones((), dtype=dtype), (n,))
-    weight = _numbers("sample_weight", sample_weight, dtype)
+    try:
+        weight = _numbers("sample_weight", sample_weight, dtype)
+    except ValueError as error:
+        raise ValueError(f"{error}. Groups are passed as `sensitive_features=`") from error
     if weight.shape != (n,):
         raise ValueError(f"`sample_weight` must have shape ({n},), one weight per row, got {weight.shape}")
     if not np.isfinite(weight).all():
@@ -170,6 +177,28 @@ def check_length(name: str, length: int, n: int) -> None:
         raise ValueError(f"`{name}` must have one entry per row, {n}, got {length}")
 
 
+def check_alignment(stacklevel: int = 2, **named: Any) -> None:
+    """Warn where pandas indexes hold the same labels in different order: nothing here aligns by label."""
+    indexed = {name: value.index for name, value in named.items() if hasattr(value, "iloc")}
+    names = list(indexed)
+    for name in names[1:]:
+        first, other = indexed[names[0]], indexed[name]
+        if len(first) == len(other) and not first.equals(other) and first.is_unique and other.is_unique:
+            if not first.isin(other).all():
+                continue
+            message = (
+                f"`{names[0]}` and `{name}` have the same index labels in different order. Rows are matched "
+                "by position, not by label: reorder one of them, or drop its index"
+            )
+            warnings.warn(message, MisalignedIndexWarning, stacklevel=stacklevel + 1)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Let True and False pass."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}")
+
+
 def check_groups(sensitive_features: Any, n: int) -> Groups:
     """Encode the protected attribute: one column, or several crossed into intersectional groups."""
     columns = _columns(sensitive_features)
@@ -221,6 +250,10 @@ def _columns(values: Any) -> list[tuple[str, Any]]:
     if isinstance(frame, nw.Series):
         return [(str(frame.name or ""), frame.to_numpy())]
     array = _strict(values)
+    if array.ndim == 0:
+        raise ValueError(
+            f"`sensitive_features` must be the column itself, one entry per row, got {values!r:.60}"
+        )
     if array.ndim == 1:
         return [("", array)]
     if array.ndim == 2 and array.shape[1] > 0:

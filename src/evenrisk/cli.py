@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import click
 
@@ -38,6 +39,7 @@ def reproduce(splits: int, seed: int, out: Path) -> None:
 
     try:
         out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()  # better to know now than when all is computed
     except OSError as error:
         message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
         raise click.UsageError(message) from error

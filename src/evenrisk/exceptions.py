@@ -5,6 +5,7 @@ from sklearn.exceptions import ConvergenceWarning
 from evenrisk._validation import (
     CollapseWarning,
     MajorityRateWarning,
+    MisalignedIndexWarning,
     MissingSensitiveFeatures,
     ReversedRankingWarning,
     SmallCellWarning,
@@ -14,6 +15,7 @@ __all__ = [
     "CollapseWarning",
     "ConvergenceWarning",
     "MajorityRateWarning",
+    "MisalignedIndexWarning",
     "MissingSensitiveFeatures",
     "ReversedRankingWarning",
     "SmallCellWarning",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, blocks, concat, is_sparse, namespace, to_numpy
+from evenrisk._xp import as_array, blocks, is_sparse, namespace, to_numpy
 from evenrisk.distances import Distance, penalty
 from evenrisk.distances._protocol import cell_weights
 
@@ -101,38 +101,40 @@ class LinearObjective:
         """Give a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
 
         With the whole matrix the solver sees standardised, uncorrelated features whatever units they
-        came in; it costs a few evaluations while d is small and X dense.
+        came in; it costs a few evaluations while d is small.
         """
         share = self.scores.weight / self.scores.total
-        ridge = np.full(self.n_features, self.alpha)
-        if self.fit_intercept:
-            ridge = np.append(ridge, 0.0)
-        if is_sparse(self.X) or self.n_features > FULL_METRIC:
+        ridge = np.full(self.n_features + self.fit_intercept, self.alpha)
+        ridge[self.n_features :] = 0.0
+        if self.n_features > FULL_METRIC:
             square = np.ones(len(ridge))
             square[: self.n_features] = self._mean_square(share)
-            square += ridge
-            square[square == 0] = 1.0  # a column of zeros
-            return 1 / square
-        second = np.zeros((len(ridge), len(ridge)))
-        for block in blocks(share):
-            X, weight = self._with_ones(self.X[block]), share[block]
-            second += to_numpy((X * weight[:, None]).T @ X)
-        diagonal = np.diag(second) + ridge
-        diagonal[diagonal == 0] = 1.0
+            return 1 / _positive(square + ridge)
+        second = self._second_moments(share)
         # collinear columns (one-hot sets) leave directions without curvature of their own
-        return np.linalg.inv(second + np.diag(ridge + SINGULAR * diagonal))
+        ridge += SINGULAR * _positive(np.diag(second) + ridge)
+        return np.linalg.inv(second + np.diag(ridge))
+
+    def _second_moments(self, share: Array) -> np.ndarray:
+        """E xxᵀ, the intercept's 1 being the last entry of x. X stays as sparse as it is."""
+        second = np.ones((self.n_features + self.fit_intercept,) * 2)
+        d = self.n_features
+        if is_sparse(self.X):
+            second[:d, :d] = (self.X.multiply(share[:, None]).T @ self.X).toarray()
+            mean = self.X.T @ share
+        else:
+            parts = [(self.X[block], share[block][:, None]) for block in blocks(share)]
+            second[:d, :d] = sum(to_numpy((X * weight).T @ X) for X, weight in parts)
+            mean = to_numpy(self.X.T @ share)
+        if self.fit_intercept:
+            second[d, :d] = second[:d, d] = mean
+        return second
 
     def _mean_square(self, share: Array) -> np.ndarray:
-        """E x² of each column (d,); X stays as sparse as it is."""
+        """E x² of each column (d,)."""
         if is_sparse(self.X):
             return np.asarray(self.X.multiply(self.X).T @ share, dtype=np.float64)
         return to_numpy(sum((self.X[block] ** 2).T @ share[block] for block in blocks(share)))
-
-    def _with_ones(self, X: Array) -> Array:
-        """Append the intercept's column."""
-        if not self.fit_intercept:
-            return X
-        return concat([X, 0 * X[:, :1] + 1], 1)
 
     def raw_scores(self, theta: np.ndarray) -> Array:
         """g = Xw + b, in the dtype of X."""
@@ -148,3 +150,8 @@ class LinearObjective:
         if self.fit_intercept:
             gradient[-1] = float(slope.sum())
         return value + 0.5 * self.alpha * float(w @ w), gradient
+
+
+def _positive(square: np.ndarray) -> np.ndarray:
+    """Put 1 where a column is all zeros."""
+    return np.where(square > 0, square, 1.0)

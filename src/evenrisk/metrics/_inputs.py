@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation import (
+    check_alignment,
     check_binary,
     check_cells,
     check_groups,
@@ -39,6 +40,8 @@ def scored_rows(
     y_true: Any, y_score: Any, sensitive_features: Any, parity: str | Parity, sample_weight: Any
 ) -> ScoredRows:
     """Check everything once."""
+    named = {"y_true": y_true, "y_score": y_score, "sensitive_features": sensitive_features}
+    check_alignment(4, **named, sample_weight=sample_weight)
     rule: Parity = check_member("parity", parity, PARITIES, Parity)
     score = check_scores(y_score)
     n = len(score)

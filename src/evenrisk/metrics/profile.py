@@ -9,12 +9,14 @@ rates (h, k, m). The gap in a stratum is the largest minus the smallest rate ove
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenrisk._validation import check_choice
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
 from evenrisk.metrics.inference import NoiseFloor, permuted_max_gaps
@@ -61,6 +63,11 @@ class ThresholdProfile:
     def gap(self) -> np.ndarray:
         """The gap, averaged over strata (m,)."""
         return self.gap_by_stratum.mean(axis=0)
+
+    @property
+    def worst_gap(self) -> np.ndarray:
+        """The gap in the worst stratum at each threshold (m,); its largest value is `max_gap`."""
+        return self.gap_by_stratum.max(axis=0)
 
     @property
     def max_gap(self) -> float:
@@ -116,21 +123,25 @@ class ThresholdProfile:
         index = np.searchsorted(self.thresholds, np.asarray(t), side="right")
         return np.concatenate([everybody, self.rates], axis=2)[..., index]
 
-    def at(self, t: Any) -> Any:
-        """Give the gap at any threshold, averaged over strata.
+    def at(self, t: Any, *, strata: str = "mean") -> Any:
+        """Give the gap at any threshold.
 
         Parameters
         ----------
         t : float or array-like of shape (r,)
             Thresholds.
+        strata : {"mean", "worst"}, default="mean"
+            The paper's mean over strata, or the worst of them.
 
         Returns
         -------
         float or ndarray of shape (r,)
             The gap.
         """
+        check_choice("strata", strata, ("mean", "worst"))
         rates = self.rates_at(t)
-        gap = (rates.max(axis=1) - rates.min(axis=1)).mean(axis=0)
+        by_stratum = rates.max(axis=1) - rates.min(axis=1)
+        gap = by_stratum.mean(axis=0) if strata == "mean" else by_stratum.max(axis=0)
         return float(gap) if np.ndim(gap) == 0 else gap
 
     def interval(self, lo: float = PAPER_RANGE[0], hi: float = PAPER_RANGE[1]) -> float:
@@ -148,7 +159,7 @@ class ThresholdProfile:
         float
             The length of the interval that the gap covers.
         """
-        return float(np.ptp(self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))))
+        return float(np.ptp(self._paper_curve(lo, hi)))
 
     def std(self, lo: float = PAPER_RANGE[0], hi: float = PAPER_RANGE[1]) -> float:
         """Standard deviation of the gap over 41 thresholds in [lo, hi]: the paper's "STD".
@@ -165,7 +176,18 @@ class ThresholdProfile:
         float
             The standard deviation, with divisor 41.
         """
-        return float(np.std(self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))))
+        return float(np.std(self._paper_curve(lo, hi)))
+
+    def _paper_curve(self, lo: float, hi: float) -> np.ndarray:
+        """Give the gap at 41 thresholds in [lo, hi]."""
+        lowest, highest = self.thresholds[0], self.thresholds[-1]
+        if (lowest < 0 or highest > 1) and self.rates_at(lo).tolist() == self.rates_at(hi).tolist():
+            warnings.warn(
+                f"no score lies between {lo} and {hi}: the scores run from {lowest:.3g} to {highest:.3g}. "
+                "Give `lo` and `hi` in units of the score",
+                stacklevel=3,
+            )
+        return self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))
 
     def noise_floor(self, n_permutations: int = 1000, random_state: Any = None) -> NoiseFloor:
         """Say how large `max_gap` would be by chance, were the attribute unrelated to the score.

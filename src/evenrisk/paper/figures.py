@@ -42,24 +42,30 @@ def parity_curves(experiment: Experiment, folder: Path) -> list[Path]:
 
 def _panel(ax: Any, experiment: Experiment, parity: str) -> None:
     mean, p95 = np.mean(experiment.floors[parity], axis=0)
-    ax.axhspan(mean, p95, color="#d9d9d9", lw=0, label="chance: mean to 95 % point of the max")
+    ax.axhspan(mean, p95, color="#d9d9d9", lw=0, label="max gap by chance: mean to 95 % point")
     for i, method in enumerate(experiment.methods):
         curves = np.array(experiment.curves[parity, method.name])
-        centre, spread = curves.mean(axis=0), curves.std(axis=0)
+        centre, spread = _mean_sd(curves)
         color, dash = COLORS[i % len(COLORS)], DASHES[i % len(DASHES)]
         ax.fill_between(GRID, centre - spread, centre + spread, color=color, alpha=0.15, lw=0)
         ax.plot(GRID, centre, color=color, linestyle=dash, linewidth=1.8, label=method.name)
-    ax.set_title(TITLES[parity], loc="left")
+    several = ", worst of both labels" if parity == "equalized_odds" else ""
+    ax.set_title(TITLES[parity] + several, loc="left")
     ax.set_xlabel("threshold on the risk score")
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def _mean_sd(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and sd over splits; one split has no spread."""
+    return curves.mean(axis=0), curves.std(axis=0, ddof=1 if len(curves) > 1 else 0)
+
+
 def _csv(experiment: Experiment) -> str:
     lines = ["parity,method,threshold,gap_mean,gap_sd"]
     for (parity, name), curves in experiment.curves.items():
-        centre, spread = np.mean(curves, axis=0), np.std(curves, axis=0)
+        centre, spread = _mean_sd(np.array(curves))
         lines += [
             f"{parity},{name},{t:.3f},{float(m)!r},{float(sd)!r}"
             for t, m, sd in zip(GRID, centre, spread, strict=True)

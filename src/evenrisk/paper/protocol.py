@@ -68,7 +68,7 @@ class Experiment:
     values : dict
         (parity, method) → column → list over splits.
     curves : dict
-        (parity, method) → list over splits of the gap on `GRID`.
+        (parity, method) → list over splits of the gap on `GRID`, in the worst stratum.
     floors : dict
         parity → list over splits of the max gap's (mean, 95 % point) under a permuted attribute.
     warned : Counter
@@ -137,7 +137,7 @@ def _run(
     columns = experiment.values.setdefault(key, {name: [] for name in COLUMNS})
     for name, value in measured.items():
         columns[name].append(value)
-    experiment.curves.setdefault(key, []).append(profile.at(GRID))
+    experiment.curves.setdefault(key, []).append(profile.at(GRID, strata="worst"))
     if method is experiment.methods[0]:
         floor = profile.noise_floor(FLOOR_PERMUTATIONS, random_state=rng)
         experiment.floors.setdefault(parity, []).append((floor.mean, floor.p95))

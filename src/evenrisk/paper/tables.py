@@ -45,13 +45,16 @@ def _warnings(experiment: Experiment, parity: str, method: str) -> dict[str, int
     return dict(sorted(found.items()))
 
 
-def _mean_sd(values: list[float]) -> dict[str, float]:
-    ddof = 1 if len(values) > 1 else 0
-    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=ddof))}
+def _mean_sd(values: list[float]) -> dict[str, float | None]:
+    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    numbers = [f"{row[name]['mean']:.3f} ± {row[name]['sd']:.3f}" for name in COLUMNS]
+def _cells(row: dict[str, Any], *, spread: bool = True) -> list[str]:
+    """Write a row; one split has no spread, and a narrow terminal no room for it."""
+    spread = spread and row[COLUMNS[0]]["sd"] is not None
+    numbers = [
+        f"{row[name]['mean']:.3f}" + (f" ± {row[name]['sd']:.3f}" if spread else "") for name in COLUMNS
+    ]
     return [row["method"], f"{row['eta']:g}", *numbers]
 
 
@@ -97,18 +100,22 @@ def to_json(summary: dict[str, Any]) -> str:
 
 
 def print_tables(summary: dict[str, Any]) -> None:
-    """Print both tables; without colour or box in a pipe."""
+    """Print both tables; below 140 columns the means alone, and no frame anywhere."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
+    spread = console.width >= 140
     for parity, rows in summary["tables"].items():
-        table = Table("method", "η", *HEADINGS.values(), title=TITLES[parity], title_justify="left")
+        table = Table("method", "η", *HEADINGS.values(), box=SIMPLE_HEAD, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"
+            column.no_wrap = True
         for row in rows:
-            table.add_row(*_cells(row))
+            table.add_row(*_cells(row, spread=spread))
+        console.print(f"{TITLES[parity]}, mean{' ± sd' if spread else ''} over splits", style="bold")
         console.print(table)
         console.print("\n".join(_notes(summary, parity)) + "\n", highlight=False)

@@ -1,0 +1,7 @@
+"""Where parity, losses, distances and solvers meet: the contract every estimator shares."""
+
+from evenrisk._estimator._base import FairClassifier
+from evenrisk._estimator._data import TrainingData
+from evenrisk._estimator._linear import FairLinearClassifier
+
+__all__ = ["FairClassifier", "FairLinearClassifier", "TrainingData"]

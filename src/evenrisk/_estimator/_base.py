@@ -1,0 +1,170 @@
+"""The contract every estimator shares: fit's door, prediction without groups."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import validate_data
+
+from evenrisk._estimator._data import COLLAPSE_ENTRIES, TrainingData, collapse
+from evenrisk._estimator._path import SOLVERS
+from evenrisk._validation import (
+    Groups,
+    MissingSensitiveFeatures,
+    check_alignment,
+    check_binary,
+    check_cells,
+    check_choice,
+    check_flag,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+    check_weight,
+)
+from evenrisk._xp import sigmoid
+from evenrisk.distances import DISTANCES, Distance
+from evenrisk.losses import Loss
+from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """Fit with groups, predict without them."""
+
+    # with metadata routing on, pipelines and searches pass the groups through without being told
+    __metadata_request__fit: ClassVar = {"sensitive_features": True}
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Aligned with X by position. Required
+            when ``eta > 0``; never needed to predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        before = dict(self.__dict__)
+        try:
+            data = self._check_fit(X, y, sample_weight, sensitive_features)
+            self._fit(data)
+        except Exception:  # a model that was fitted before stays as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self.classes_ = data.classes
+        self.__dict__.pop("groups_", None)
+        if data.groups is not None:
+            self.groups_ = data.groups.labels
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Give the label of each row: the positive class where the risk is above 0.5.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as they were given to `fit`.
+        """
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Give 1 − s and s = sigmoid(g) for each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            In the order of ``classes_``.
+        """
+        g = self.decision_function(X)
+        return np.column_stack([sigmoid(-g), sigmoid(g)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_fit(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
+        """Open the door: check everything once and give clean arrays."""
+        self._check_parameters()
+        check_alignment(3, X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        n = X.shape[0]
+        target, classes = check_binary(y)
+        check_length("y", len(target), n)
+        weight = check_weight(sample_weight, n, X.dtype)
+        groups = None
+        if sensitive_features is not None:
+            groups = check_groups(sensitive_features, n)
+        elif self.eta > 0:
+            raise MissingSensitiveFeatures(
+                f"`sensitive_features` is required when eta > 0, got None with eta={self.eta}. Pass the "
+                "group of each row to fit (it is not needed to predict), or set eta=0 for no penalty"
+            )
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            X, target, weight = X[kept], target[kept], weight[kept]
+            if target.all() or not target.any():
+                raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
+            groups = None if groups is None else groups.keep(kept)
+        if groups is not None and self.eta > 0:
+            self._check_cell_sizes(target, groups)
+        if X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
+            X, target, weight, groups = collapse(X, target, weight, groups)
+        cells = None
+        if groups is not None:
+            cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
+        return TrainingData(X, target, weight, classes, groups, cells)
+
+    def _check_parameters(self) -> None:
+        """Check the constructor's arguments; scikit-learn wants that done in `fit`."""
+        check_number("eta", self.eta, low=0)
+        check_flag("warm_start", self.warm_start)
+        check_number("tol", self.tol, low=0, strict=True)
+        check_number("max_iter", self.max_iter, low=1, whole=True)
+        check_choice("solver", self.solver, SOLVERS)
+        self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
+        self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
+
+    def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
+        """Refuse empty cells and name small ones."""
+        n_cells = len(self._parity.strata) * len(groups.labels)
+        code = cell_codes(self._parity, y, groups.code, len(groups.labels))
+        counts = np.bincount(code + 1, minlength=n_cells + 1)[1:]
+        check_cells(counts, self._parity.cell_names([repr(name) for name in groups.names]), stacklevel=4)
+
+    def _fit(self, data: TrainingData) -> None:
+        """Set the fitted attributes; each kind of model does it its own way."""
+        raise NotImplementedError
+
+    def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
+        """Mean loss + η·E_f in the scores."""
+        penalty = None if data.cells is None else Penalty(self._distance, data.cells)
+        return ScoreObjective(loss, data.y, data.weight, penalty, self.eta)

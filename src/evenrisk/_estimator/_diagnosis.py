@@ -1,0 +1,50 @@
+"""What is said loudly after a fit in which the penalty has won."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from evenrisk._estimator._data import TrainingData
+from evenrisk._validation import CollapseWarning, MajorityRateWarning, ReversedRankingWarning
+from evenrisk._xp import sigmoid
+from evenrisk.curves import auc
+
+COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
+AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
+CALLER = 5  # frames up to the line that called fit
+
+
+def diagnose(g: np.ndarray, data: TrainingData, eta: float) -> None:
+    """Say loudly when the penalty has won: collapse, worse than a constant, reversed ranking."""
+    y, weight = data.y, data.weight
+    s = sigmoid(g)
+    mean = np.average(s, weights=weight)
+    sd = float(np.sqrt(np.average((s - mean) ** 2, weights=weight)))
+    if sd < COLLAPSED:
+        warnings.warn(
+            f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then "
+            f"says little. Lower eta (now {eta})",
+            CollapseWarning,
+            stacklevel=CALLER,
+        )
+    accuracy = float(np.average((g > 0) == y, weights=weight))
+    positive = float(np.average(y, weights=weight))
+    if accuracy < max(positive, 1 - positive) - 1e-12:
+        warnings.warn(
+            f"training accuracy {accuracy:.3f} is under the majority rate "
+            f"{max(positive, 1 - positive):.3f}: at 0.5 a constant answer does better. Lower eta (now "
+            f"{eta}) or move the threshold",
+            MajorityRateWarning,
+            stacklevel=CALLER,
+        )
+    some = slice(None, None, -(-len(g) // AUC_ROWS))
+    area = auc(g[some], y[some], weight[some])
+    if area < 0.5:
+        warnings.warn(
+            f"training AUC {area:.3f} is under 0.5: the scores rank people worse than chance. Lower eta "
+            f"(now {eta})",
+            ReversedRankingWarning,
+            stacklevel=CALLER,
+        )
