@@ -27,6 +27,7 @@ def parity_curves(experiment: Experiment, folder: Path) -> list[Path]:
         for ax, parity in zip(axes, PARITIES, strict=True):
             _panel(ax, experiment, parity)
         axes[0].set_ylabel("gap between the groups")
+        axes[0].set_ylim(bottom=0)  # both, and only now: it stops the scaling
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
         written = []
@@ -53,7 +54,6 @@ def _panel(ax: Any, experiment: Experiment, parity: str) -> None:
     ax.set_title(TITLES[parity] + several, loc="left")
     ax.set_xlabel("threshold on the risk score")
     ax.set_xlim(0, 1)
-    ax.set_ylim(bottom=0)
     ax.spines[["top", "right"]].set_visible(False)
 
 

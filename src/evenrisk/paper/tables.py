@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ HEADINGS = {
     "auc": "AUC",
     "score_sd": "sd of s",
 }
+MAIN_COLUMNS = ("accuracy", "gap", "max_gap", "rank_gap", "auc")
 TITLES = {"demographic_parity": "Demographic parity", "equalized_odds": "Equalized odds"}
 
 
@@ -49,11 +51,11 @@ def _mean_sd(values: list[float]) -> dict[str, float | None]:
     return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
 
 
-def _cells(row: dict[str, Any], *, spread: bool = True) -> list[str]:
+def _cells(row: dict[str, Any], columns: Sequence[str] = COLUMNS, *, spread: bool = True) -> list[str]:
     """Write a row; one split has no spread, and a narrow terminal no room for it."""
-    spread = spread and row[COLUMNS[0]]["sd"] is not None
+    spread = spread and row[columns[0]]["sd"] is not None
     numbers = [
-        f"{row[name]['mean']:.3f}" + (f" ± {row[name]['sd']:.3f}" if spread else "") for name in COLUMNS
+        f"{row[name]['mean']:.3f}" + (f" ± {row[name]['sd']:.3f}" if spread else "") for name in columns
     ]
     return [row["method"], f"{row['eta']:g}", *numbers]
 
@@ -100,7 +102,7 @@ def to_json(summary: dict[str, Any]) -> str:
 
 
 def print_tables(summary: dict[str, Any]) -> None:
-    """Print both tables; below 140 columns the means alone, and no frame anywhere."""
+    """Print both tables; on a narrow terminal the main columns, on a very narrow one without spreads."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -108,14 +110,15 @@ def print_tables(summary: dict[str, Any]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)
-    spread = console.width >= 140
+    columns = COLUMNS if console.width >= 145 else MAIN_COLUMNS
+    spread = console.width >= 95
     for parity, rows in summary["tables"].items():
-        table = Table("method", "η", *HEADINGS.values(), box=SIMPLE_HEAD, pad_edge=False)
+        table = Table("method", "η", *(HEADINGS[name] for name in columns), box=SIMPLE_HEAD, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"
             column.no_wrap = True
         for row in rows:
-            table.add_row(*_cells(row, spread=spread))
+            table.add_row(*_cells(row, columns, spread=spread))
         console.print(f"{TITLES[parity]}, mean{' ± sd' if spread else ''} over splits", style="bold")
         console.print(table)
         console.print("\n".join(_notes(summary, parity)) + "\n", highlight=False)
