@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from evenrisk import FairLogisticRegression, GapDistance, HistogramDistance
+from evenrisk import FairLogisticRegression, GapDistance, HistogramDistance, Parity
 from evenrisk.exceptions import MisalignedIndexWarning, MissingSensitiveFeatures, SmallCellWarning
 from evenrisk.metrics import risk_distribution, threshold_profile
 from evenrisk.plots import ParityCurveDisplay
@@ -143,7 +143,7 @@ def test_missing_values_name_their_column():
 @both
 def test_too_many_groups(door):
     X, y = np.zeros((1200, 1)), np.arange(1200) % 2
-    message = "`sensitive_features` must have at most 1000 groups, got 1200 distinct values in 1200 rows…"
+    message = "`sensitive_features` must have at most 200 groups, got 1200 distinct values in 1200 rows…"
     rows = {"X": X} if door is fit else {"score": X[:, 0]}
     with refused(message):
         door(y=y, sensitive_features=np.arange(1200) / 7, **rows)
@@ -467,3 +467,30 @@ def test_cells_are_counted_in_rows_of_positive_weight():
 def test_thirty_rows_are_no_small_cell():
     rows = np.flatnonzero((GROUP != "c") | (np.cumsum(GROUP == "c") <= 30))
     assert profile(y=None, score=RISK[rows], sensitive_features=GROUP[rows]).max_gap > 0
+
+
+@both
+def test_masked_groups_are_missing(door):
+    masked = np.ma.MaskedArray(np.where(GROUP == "a", 0, 1), mask=np.arange(N) < 2)
+    with pytest.raises(ValueError, match=r"must not have missing values, got 2 \(row 0, 1\)"):
+        door(sensitive_features=masked)
+
+
+@both
+def test_a_rule_that_names_a_stratum_it_does_not_have(door):
+    rule = Parity("wrong", ("only",), lambda y: y)
+    with pytest.raises(ValueError, match="`parity` must map labels to strata"):
+        door(parity=rule)
+
+
+def test_an_interrupt_leaves_the_last_fit(monkeypatch):
+    clf = FairLogisticRegression(eta=0).fit(WORLD.X, WORLD.y)
+    before = clf.predict(WORLD.X)
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("evenrisk._estimator._linear.solve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(WORLD.X[:, :2], WORLD.y)
+    assert np.array_equal(clf.predict(WORLD.X), before)

@@ -11,7 +11,7 @@ from evenrisk import GapDistance, GaussianDistance, HistogramDistance
 from evenrisk._types import Cells, Sums
 from evenrisk.distances import evaluate, penalty
 from evenrisk.distances._protocol import cell_weights
-from evenrisk.parity import PARITIES
+from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world
 
@@ -419,3 +419,63 @@ def test_settings_compare_print_and_survive_a_pickle(name):
     assert pickle.loads(pickle.dumps(distance)) == distance
     assert type(distance).__name__ in repr(distance)
     assert len({distance, pickle.loads(pickle.dumps(distance))}) == 1
+
+
+def test_defaults_are_part_of_the_definition():
+    assert HistogramDistance() == HistogramDistance(n_bins=20, bandwidth=None, floor=1e-6)
+    assert HistogramDistance().sigma == 1 / 20
+    assert GapDistance() == GapDistance(n_thresholds=400, window=(0, 1), scale="score")
+
+
+def test_cell_weights_by_hand():
+    cells = Cells(np.array([0, 1, -1, 1]), np.array([2.0, 3.0, 7.0, 1.0]), 2, np.array([[0, 1]]), np.ones(1))
+    sums = GapDistance().sums(np.zeros(4), cells)
+    assert sums.w.tolist() == [2, 4]
+    assert sums.w2.tolist() == [4, 10]
+
+
+def test_gaussian_with_its_floor_by_hand():
+    """One cell is constant: its variance is the floor, 1e-8·(½σ₁² + ¼δ²)."""
+    g = np.array([2.0, 2.0, 2.0, 0.0, 1.0, 5.0])
+    cells = Cells(np.repeat([0, 1], 3), np.ones(6), 2, np.array([[0, 1]]), np.ones(1))
+    v1, delta = np.var([0, 1, 5]), 2.0 - 2.0
+    floor = 1e-8 * (0.5 * v1 + 0.25 * delta**2)
+    v0, v1 = floor, v1 + floor
+    expected = 0.5 * ((v0 + delta**2) / v1 + (v1 + delta**2) / v0 - 2)
+    assert value(GaussianDistance(), g, cells) == pytest.approx(expected, rel=1e-6)
+
+
+def test_rank_gap_at_the_ends_of_the_scale_by_hand():
+    """Scores at 0 and 1 are spread on three nodes each, one of them outside [0, 1]; all of it counts."""
+    g = np.array([-80.0] * 7 + [80.0] * 3 + [-80.0] * 4 + [80.0] * 6)
+    cells = Cells(np.repeat([0, 1], 10), np.ones(20), 2, np.array([[0, 1]]), np.ones(1))
+    spread = np.array([1 / 8, 3 / 4, 1 / 8])
+    a, b = np.r_[0.7 * spread, 0.3 * spread], np.r_[0.4 * spread, 0.6 * spread]
+    U = np.cumsum(a - b)
+    u = (U + np.r_[0, U[:-1]]) / 2
+    assert value(GapDistance(scale="rank"), g, cells) == pytest.approx((0.5 * (a + b) * u**2).sum(), rel=1e-9)
+
+
+@each
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_autograd_survives_scores_whose_exponential_overflows(name, dtype):
+    torch = need("torch")
+    g = torch.linspace(-900, 900, 41, dtype=getattr(torch, dtype)).requires_grad_()
+    code = torch.arange(41) % 2
+    cells = Cells(
+        code, torch.ones(41, dtype=g.dtype), 2, torch.tensor([[0, 1]]), torch.ones(1, dtype=g.dtype)
+    )
+    distance = DISTANCES[name][0]
+    penalty(distance, distance.sums(g - distance.shift(g, cells), cells), cells)[0].backward()
+    assert torch.isfinite(g.grad).all()
+
+
+def test_many_groups():
+    rng = np.random.default_rng(0)
+    g, group = rng.standard_normal(6000), np.arange(6000) % 60
+    cells = make_cells(PARITIES["demographic_parity"], None, group, 60, np.ones(6000))
+    d, gradient = evaluate(GapDistance(), g, cells)
+    step = 1e-5 * rng.standard_normal(6000)
+    change = value(GapDistance(), g + step, cells) - value(GapDistance(), g - step, cells)
+    assert 2 * gradient @ step == pytest.approx(change, rel=1e-4)
+    assert 0 < d < 0.01

@@ -366,3 +366,83 @@ def test_verbose_writes_iterations_to_standard_error(compas, capsys):
         "eta 0.316228",
     ]
     assert lines[-1].startswith("lbfgs")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_float32_in_raw_units_ends_where_float64_does(kind):
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((3000, 3))
+    group = rng.integers(0, 2, 3000)
+    Z[:, 0] += 0.5 * group
+    y = (Z @ [1, -1, 0.5] + rng.logistic(size=3000) > 0).astype(int)
+    expected = FairLogisticRegression().fit(Z, y, sensitive_features=group).objective_
+    first = np.array([1.0, 0, 0])
+    units = [(1, 1e4), (5, 2010), (2e4, 5e4)]  # an offset, years, incomes
+    raw = [Z * (1 + (scale - 1) * first) + offset * first for scale, offset in units]
+    for X in (*raw, 1e6 * Z, 1e-13 * Z):
+        clf = FairLogisticRegression().fit(kind(X.astype(np.float32)), y, sensitive_features=group)
+        assert clf.objective_ == pytest.approx(expected, rel=1e-4)
+        assert clf.n_iter_ < 300
+
+
+def test_the_solver_asked_for_is_the_one_that_runs(compas, capsys):
+    X, y, _ = compas
+    clf = FairLogisticRegression(solver="momentum", eta=0, max_iter=3, tol=1e-9, verbose=1)
+    with pytest.warns(ConvergenceWarning):
+        clf.fit(X, y)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["eta"] + ["momentum"] * 3
+
+
+def test_a_path_that_ends_worse_than_nothing_is_left(compas):
+    X, y, race = compas
+    clf = FairLogisticRegression("equalized_odds", distance="gaussian", eta=3)
+    assert clf.fit(X, y, sensitive_features=race).objective_ < np.log(2)
+
+
+def test_a_score_of_exactly_zero_is_not_selected():
+    X = np.array([[-1.0], [1.0]] * 40)
+    clf = FairLogisticRegression(eta=0, alpha=1.0, fit_intercept=False).fit(X, [0, 1] * 40)
+    assert clf.predict([[0.0], [1e-9]]).tolist() == [0, 1]
+
+
+def test_groups_of_the_last_fit_are_forgotten(compas):
+    X, y, race = compas
+    clf = FairLogisticRegression(eta=1).fit(X, y, sensitive_features=race)
+    clf.set_params(eta=0).fit(X, y)
+    assert not hasattr(clf, "groups_")
+    assert clf.penalty_ == 0
+
+
+def test_penalty_is_measured_without_being_used(compas):
+    X, y, race = compas
+    clf = FairLogisticRegression(eta=0).fit(X, y, sensitive_features=race)
+    assert clf.penalty_ > 0.01
+    with pytest.raises(ValueError, match="got none in: group 'Caucasian' among positives"):
+        FairLogisticRegression("equalized_odds", eta=0).fit(
+            X, np.where(race == "Caucasian", 0, y), sensitive_features=race
+        )
+
+
+def test_rows_of_weight_zero_are_absent_from_large_data_too(compas, monkeypatch):
+    X, y, race = compas
+    monkeypatch.setattr("evenrisk._estimator._base.COLLAPSE_ENTRIES", 0)
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+    groups = np.where(weight == 0, "nobody", race)
+    zero = FairLogisticRegression(eta=3, tol=1e-9).fit(X, y, weight, sensitive_features=groups)
+    kept = weight > 0
+    dropped = FairLogisticRegression(eta=3, tol=1e-9).fit(
+        X[kept], y[kept], weight[kept], sensitive_features=race[kept]
+    )
+    assert zero.groups_.tolist() == dropped.groups_.tolist() == ["African-American", "Caucasian"]
+    assert zero.coef_ == pytest.approx(dropped.coef_, abs=1e-6)
+
+
+def test_the_warnings_weigh_people(compas):
+    X, y, race = compas
+    weight = np.where(np.abs(X).max(axis=1) < 1.5, 1000.0, 1.0)
+    with pytest.warns(CollapseWarning, match="standard deviation") as seen:
+        clf = FairLogisticRegression(eta=300).fit(X, y, weight, sensitive_features=race)
+    s = clf.predict_proba(X)[:, 1]
+    sd = np.sqrt(np.average((s - np.average(s, weights=weight)) ** 2, weights=weight))
+    assert f"{sd:.1e}" in str(seen[0].message)
+    assert f"{s.std():.1e}" != f"{sd:.1e}"

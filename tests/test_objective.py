@@ -99,3 +99,39 @@ def test_the_metric_inverts_the_second_moments():
     assert objective(w, "gap").metric() @ second == pytest.approx(np.eye(5), abs=1e-4)
     no_column = type(w)(**{**w.__dict__, "X": np.column_stack([w.X[:, :3], np.zeros(len(w.X))])})
     assert np.isfinite(objective(no_column, "gap").metric()).all()
+
+
+def test_segment_sums_do_not_stand_still_in_float32():
+    torch = need("torch")
+    values = np.r_[2.0**24, np.ones(100)].astype(np.float32)
+    for convert in (np.asarray, torch.from_numpy):
+        code = convert(np.zeros(101, dtype=np.int64))
+        total = xp_room.segment_sum(convert(values), code, 1)
+        assert "float32" in str(total.dtype)
+        assert float(total[0]) == 2.0**24 + 100
+        by_row = xp_room.segment_dot(convert(values), code, 1, convert(np.ones((101, 1), np.float32)))
+        assert float(by_row[0, 0]) == 2.0**24 + 100
+
+
+@pytest.mark.parametrize("limit", [3, 256])
+def test_a_column_of_zeros_leaves_the_metric_finite(limit, monkeypatch):
+    w = world()
+    monkeypatch.setattr(objective_room, "FULL_METRIC", limit)
+    X = np.column_stack([w.X[:, :3], np.zeros(len(w.X))])
+    scores = ScoreObjective(LOGISTIC, w.y, w.weight)
+    for kind in (np.asarray, sparse.csr_array):
+        metric = LinearObjective(scores, kind(X), alpha=0.0, fit_intercept=True).metric()
+        assert np.isfinite(metric).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_metric_keeps_the_digits_of_a_column_far_from_zero(kind):
+    w = world()
+    far = w.X + 2010 * np.eye(4)[0]
+    scores = ScoreObjective(LOGISTIC, w.y, w.weight.astype(np.float32))
+    single = LinearObjective(scores, kind(far.astype(np.float32)), alpha=0.0, fit_intercept=True).metric()
+    share = w.weight / w.weight.sum()
+    X1 = np.column_stack([far, np.ones(len(far))])
+    exact = np.linalg.inv((X1 * share[:, None]).T @ X1)
+    assert np.linalg.eigvalsh(single).min() > 0
+    assert single[0, 0] == pytest.approx(exact[0, 0], rel=0.05)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
-MAX_GROUPS = 1000  # all pairs are compared: beyond this the attribute is a measurement, not a group
+MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
 T = TypeVar("T")
 
 
@@ -57,15 +57,21 @@ class Groups:
         names = [group_name(label) for label in self.labels]
         return names if len(set(names)) == len(names) else [repr(label) for label in self.labels.tolist()]
 
-    def keep(self, rows: np.ndarray) -> Groups:
-        """Keep some rows and forget the groups that no row is left in."""
-        present, code = np.unique(self.code[rows], return_inverse=True)
+    def among(self, rows: np.ndarray) -> Groups:
+        """Forget the groups that none of `rows` (a mask) is in; rows outside it get any code."""
+        present = np.unique(self.code[rows])
         if len(present) < 2:
             raise ValueError(
                 "`sensitive_features` must have 2 or more groups among rows of positive weight, "
                 f"got {len(present)} ({_listed(self.labels[present])})"
             )
-        return Groups(code.reshape(-1).astype(np.int32), self.labels[present])
+        recoded = np.zeros(len(self.labels), dtype=np.int32)
+        recoded[present] = np.arange(len(present))
+        return Groups(recoded[self.code], self.labels[present])
+
+    def take(self, index: np.ndarray) -> Groups:
+        """Keep some rows, and all groups."""
+        return Groups(self.code[index], self.labels)
 
 
 def group_name(label: Any) -> str:
@@ -220,13 +226,21 @@ def check_groups(sensitive_features: Any, n: int) -> Groups:
     return Groups(code.astype(np.int32), labels)
 
 
-def check_cells(counts: np.ndarray, names: Sequence[str], stacklevel: int = 2) -> None:
-    """Refuse an empty cell and warn of small ones, by name; `counts` are rows per cell."""
+def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
+    """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
+    if code.min() < -1 or code.max() >= len(names):
+        raise ValueError(
+            f"`parity` must map labels to strata from -1 to one less than their number, got a cell "
+            f"{code.min() if code.min() < -1 else code.max()} of {len(names)}"
+        )
+    counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
     empty = [name for name, count in zip(names, counts, strict=True) if count == 0]
     if empty:
         raise ValueError(
             f"`sensitive_features` must leave rows in every compared cell, got none in: {'; '.join(empty)}"
         )
+    if not warn:
+        return
     small = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < SMALL_CELL]
     if small:
         message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
@@ -264,7 +278,11 @@ def _columns(values: Any) -> list[tuple[str, Any]]:
 
 
 def _strict(values: Any) -> np.ndarray:
-    """An array that keeps None and NaN apart from text: ['a', nan] must not become the group 'nan'."""
+    """An array that keeps None, NaN and masks apart from text: ['a', nan] must not make a group 'nan'."""
+    if isinstance(values, np.ma.MaskedArray):
+        plain = np.array(values.data, dtype=object)
+        plain[np.ma.getmaskarray(values)] = None
+        return plain
     return np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
 
 

@@ -79,7 +79,9 @@ def segment_sum(values: Array, code: Array, n: int) -> Array:
         return np.bincount(code, weights=values, minlength=n).astype(values.dtype, copy=False)
     xp = namespace(values)
     if hasattr(values, "index_add"):
-        return xp.zeros(n, dtype=values.dtype, device=values.device).index_add(0, code, values)
+        # in float64, as NumPy does it: a float32 counter stands still at 2²⁴
+        total = xp.zeros(n, dtype=xp.float64, device=values.device)
+        return cast(total.index_add(0, code, cast(values, xp.float64)), values.dtype)
     return xp.bincount(code, weights=values, minlength=n).astype(values.dtype)
 
 
@@ -88,16 +90,17 @@ def segment_dot(weight: Array, code: Array, n: int, X: Array) -> Array:
     from scipy import sparse
 
     if isinstance(weight, np.ndarray):
-        # scipy.sparse widens float32 only where the other side is wider; the selector has weight's dtype
-        shape = (n, weight.shape[0])
-        selector = sparse.csc_array((weight, code, np.arange(weight.shape[0] + 1)), shape=shape)
+        dtype = np.result_type(weight, X.dtype)
+        shape, ends = (n, weight.shape[0]), np.arange(weight.shape[0] + 1)
+        selector = sparse.csc_array((weight.astype(np.float64), code, ends), shape=shape)
         product = selector @ X
-        return product.toarray() if sparse.issparse(product) else np.asarray(product)
+        dense = product.toarray() if sparse.issparse(product) else np.asarray(product)
+        return dense.astype(dtype, copy=False)
     xp = namespace(weight)
     weighted = weight[:, None] * X
     if hasattr(weight, "index_add"):
-        zeros = xp.zeros((n, X.shape[1]), dtype=weighted.dtype, device=weighted.device)
-        return zeros.index_add(0, code, weighted)
+        total = xp.zeros((n, X.shape[1]), dtype=xp.float64, device=weighted.device)
+        return cast(total.index_add(0, code, cast(weighted, xp.float64)), weighted.dtype)
     return xp.stack([xp.bincount(code, weights=column, minlength=n) for column in weighted.T], axis=1)
 
 
@@ -134,5 +137,7 @@ def sigmoid(g: Array) -> Array:
         # SciPy's expit is exact too, and three times slower
         with np.errstate(over="ignore"):
             return 1.0 / (1.0 + np.exp(-g))
+    if hasattr(g, "sigmoid"):
+        return g.sigmoid()  # torch's own: the formula's derivative is 0·∞ where e^(−g) overflows
     xp = namespace(g)
     return 1.0 / (1.0 + xp.exp(-g))

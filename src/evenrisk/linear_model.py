@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairLinearClassifier
@@ -137,7 +138,7 @@ class FairLogisticRegression(FairLinearClassifier):
         model = LogisticRegression(fit_intercept=self.fit_intercept)
         model.coef_, model.intercept_ = self.coef_.copy(), self.intercept_.copy()
         model.classes_, model.n_features_in_ = self.classes_.copy(), self.n_features_in_
-        model.n_iter_ = [self.n_iter_]
+        model.n_iter_ = np.array([self.n_iter_])
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_.copy()
         return model

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, blocks, is_sparse, namespace, to_numpy
+from evenrisk._xp import as_array, blocks, cast, is_sparse, namespace, to_numpy
 from evenrisk.distances import Distance, penalty
 from evenrisk.distances._protocol import cell_weights
 
@@ -110,25 +110,39 @@ class LinearObjective:
             square = np.ones(len(ridge))
             square[: self.n_features] = self._mean_square(share)
             return 1 / _positive(square + ridge)
-        second = self._second_moments(share)
-        # collinear columns (one-hot sets) leave directions without curvature of their own
-        ridge += SINGULAR * _positive(np.diag(second) + ridge)
-        return np.linalg.inv(second + np.diag(ridge))
+        return self._inverse_moments(share)
 
-    def _second_moments(self, share: Array) -> np.ndarray:
-        """E xxᵀ, the intercept's 1 being the last entry of x. X stays as sparse as it is."""
-        second = np.ones((self.n_features + self.fit_intercept,) * 2)
-        d = self.n_features
+    def _inverse_moments(self, share: Array) -> np.ndarray:
+        """(E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.
+
+        Taken about the mean μ, in float64 and on unit scales: a column such as a year or an income leaves
+        no digits for its spread in E x². With A the inverse of the centred part the blocks are A, −Aμ and
+        1 + μᵀAμ.
+        """
+        mean, second = self._moments(share)
+        diagonal = _positive(np.diag(second) + self.alpha)
+        # collinear columns (one-hot sets) leave directions without curvature of their own
+        second[np.diag_indices_from(second)] += self.alpha + SINGULAR * diagonal
+        root = np.sqrt(diagonal)
+        A = np.linalg.inv(second / np.outer(root, root)) / np.outer(root, root)
+        if not self.fit_intercept:
+            return A
+        corner = np.atleast_2d(1 + mean @ A @ mean)
+        return np.block([[A, -(A @ mean)[:, None]], [-(A @ mean)[None, :], corner]])
+
+    def _moments(self, share: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Give the mean μ (0 without an intercept) and E (x − μ)(x − μ)ᵀ. X stays as sparse as it is."""
         if is_sparse(self.X):
-            second[:d, :d] = (self.X.multiply(share[:, None]).T @ self.X).toarray()
-            mean = self.X.T @ share
-        else:
-            parts = [(self.X[block], share[block][:, None]) for block in blocks(share)]
-            second[:d, :d] = sum(to_numpy((X * weight).T @ X) for X, weight in parts)
-            mean = to_numpy(self.X.T @ share)
-        if self.fit_intercept:
-            second[d, :d] = second[:d, d] = mean
-        return second
+            X = self.X.astype(np.float64)
+            mean = X.T @ share * float(self.fit_intercept)
+            return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(mean, mean)
+        xp = namespace(share)
+        centre = (self.X.T @ share) * float(self.fit_intercept)
+        second = np.zeros((self.n_features, self.n_features))
+        for block in blocks(share):
+            X = cast(self.X[block] - centre, xp.float64)
+            second += to_numpy((X * cast(share[block], xp.float64)[:, None]).T @ X)
+        return np.asarray(to_numpy(centre), dtype=np.float64), second
 
     def _mean_square(self, share: Array) -> np.ndarray:
         """E x² of each column (d,)."""

@@ -51,7 +51,7 @@ class Parity:
 
     def cell_names(self, groups: list[str]) -> list[str]:
         """Name every cell in words, in the order of the cell codes."""
-        if not self.needs_label:
+        if len(self.strata) == 1 and not self.needs_label:
             return [f"group {name}" for name in groups]
         return [f"group {name} among {stratum}" for stratum in self.strata for name in groups]
 

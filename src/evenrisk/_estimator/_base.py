@@ -61,7 +61,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         try:
             data = self._check_fit(X, y, sample_weight, sensitive_features)
             self._fit(data)
-        except Exception:  # a model that was fitted before stays as it was
+        except BaseException:  # a model that was fitted before stays as it was, also on Ctrl-C
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -128,14 +128,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 f"`sensitive_features` is required when eta > 0, got None with eta={self.eta}. Pass the "
                 "group of each row to fit (it is not needed to predict), or set eta=0 for no penalty"
             )
-        if not weight.all():
-            kept = np.flatnonzero(weight)
-            X, target, weight = X[kept], target[kept], weight[kept]
-            if target.all() or not target.any():
+        present = weight > 0
+        if not present.all():
+            if len(np.unique(target[present])) < 2:
                 raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
-            groups = None if groups is None else groups.keep(kept)
-        if groups is not None and self.eta > 0:
-            self._check_cell_sizes(target, groups)
+            groups = None if groups is None else groups.among(present)
+        if groups is not None:
+            self._check_cell_sizes(target[present], groups.take(present))
         if X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
             X, target, weight, groups = collapse(X, target, weight, groups)
         cells = None
@@ -155,10 +154,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
         """Refuse empty cells and name small ones."""
-        n_cells = len(self._parity.strata) * len(groups.labels)
         code = cell_codes(self._parity, y, groups.code, len(groups.labels))
-        counts = np.bincount(code + 1, minlength=n_cells + 1)[1:]
-        check_cells(counts, self._parity.cell_names([repr(name) for name in groups.names]), stacklevel=4)
+        names = self._parity.cell_names([repr(name) for name in groups.names])
+        check_cells(code, names, warn=self.eta > 0, stacklevel=4)
 
     def _fit(self, data: TrainingData) -> None:
         """Set the fitted attributes; each kind of model does it its own way."""
@@ -167,4 +165,4 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
         """Mean loss + η·E_f in the scores."""
         penalty = None if data.cells is None else Penalty(self._distance, data.cells)
-        return ScoreObjective(loss, data.y, data.weight, penalty, self.eta)
+        return ScoreObjective(loss, data.y, data.weight, penalty, float(self.eta))

@@ -44,10 +44,14 @@ def solve(
         tol_here = tol if eta_here == eta else max(tol, ON_THE_WAY)
         return lbfgs(objective.with_eta(eta_here), theta, tol=tol_here, **quasi_newton)
 
-    theta = np.zeros(len(metric)) if start is None else start
+    nothing = np.zeros(len(metric))
     on_the_way = [0.0, *ladder(eta)] if start is None and eta > 0 else []
-    solutions = list(warm_path(point, [*on_the_way, eta], theta))
+    solutions = list(warm_path(point, [*on_the_way, eta], nothing if start is None else start))
     solution = solutions[-1]
+    if on_the_way and solution.value > objective(nothing)[0]:
+        # worse than having learned nothing: the path followed a basin that should have been left
+        solutions.append(point(eta, solutions[0].theta))
+        solution = min(solutions[-2:], key=lambda each: each.value)
     if not solution.converged:
         warnings.warn(
             f"the solver stopped after {solution.n_iter} iterations with a gradient of "

@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, as_index, cast, namespace, segment_sum
+from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
 
 
 class Distance(ABC):
@@ -74,11 +74,10 @@ def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]
     first, second = cells.pairs[:, 0], cells.pairs[:, 1]
     d, in_a, in_b = distance.compare(means[first], means[second])
     pair_weight = as_array(cells.pair_weight, sums.psi)
-    # every cell collects from the pairs it is in: (c, q) indicators, both tiny
-    each_cell = as_array(list(range(cells.n_cells)), cells.pairs)[:, None]
-    as_first = cast(each_cell == first, sums.psi.dtype) * pair_weight
-    as_second = cast(each_cell == second, sums.psi.dtype) * pair_weight
-    return xp.sum(pair_weight * d), (as_first @ in_a + as_second @ in_b) / sums.w[:, None]
+    # every cell collects from the pairs it is in
+    D = segment_dot(pair_weight, as_index(first), cells.n_cells, in_a)
+    D = D + segment_dot(pair_weight, as_index(second), cells.n_cells, in_b)
+    return xp.sum(pair_weight * d), D / sums.w[:, None]
 
 
 def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:

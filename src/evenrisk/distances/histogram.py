@@ -15,6 +15,7 @@ from evenrisk.distances._protocol import Distance
 
 # Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the bump they stand for.
 FINE_PER_BANDWIDTH = 32
+SMALLEST_BANDWIDTH = 0.001  # finer bumps than that are empty, and their table fills the memory
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class HistogramDistance(Distance):
             raise ValueError(f"`n_bins` must be a whole number, 2 or more, got {self.n_bins!r}")
         if not (self.bandwidth is None or _positive(self.bandwidth)):
             raise ValueError(f"`bandwidth` must be a positive number or None, got {self.bandwidth!r}")
+        if self.sigma < SMALLEST_BANDWIDTH:
+            raise ValueError(f"`bandwidth` must be at least {SMALLEST_BANDWIDTH}, got {self.sigma!r}")
         if not _positive(self.floor):
             raise ValueError(
                 f"`floor` must be a positive number (an empty bin has infinite KL), got {self.floor!r}"

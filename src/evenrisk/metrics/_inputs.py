@@ -57,10 +57,10 @@ def scored_rows(
         y, _ = check_binary(y_true, "y_true", at_least=2 if rule.needs_label else 1)
         check_length("y_true", len(y), n)
     if not weight.all():
-        kept = np.flatnonzero(weight)
-        score, weight, groups = score[kept], weight[kept], groups.keep(kept)
+        kept = weight > 0
+        score, weight, groups = score[kept], weight[kept], groups.among(kept).take(kept)
         y = None if y is None else y[kept]
     code = cell_codes(rule, y, groups.code, len(groups.labels))
     names = rule.cell_names([repr(name) for name in groups.names])
-    check_cells(np.bincount(code + 1, minlength=len(names) + 1)[1:], names, stacklevel=4)
+    check_cells(code, names, stacklevel=4)
     return ScoredRows(rule, tuple(groups.names), score, code, weight)

@@ -18,6 +18,7 @@ from evenrisk.solvers._solution import Function, Solution, log_iteration
 MEMORY = 20  # steps remembered; the parameter vector is small beside the data
 DECREASE, CURVATURE = 0.1, 0.9  # the two Wolfe constants
 NOISE = 1e-14  # rounding of the value, relative, in float64
+PATIENCE = 10  # steps in a row that change nothing but the last digits
 MAX_TRIALS = 40  # evaluations of one line search
 
 
@@ -49,20 +50,24 @@ def lbfgs(
     metric = np.ones(theta.shape) if metric is None else metric
     memory: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
     at = _Point(theta, *fun(theta))
-    n_iter, at_rounding = 0, False
-    while at.norm > tol and n_iter < max_iter:
+    n_iter, idle, best, at_rounding = 0, 0, at.norm, False
+    while at.norm > tol and n_iter < max_iter and not at_rounding:
         step = _direction(at.gradient, memory, metric)
-        first = 1.0 if memory else 1 / (1 + float(np.linalg.norm(step)))
+        promise = -float(at.gradient @ step)
         rounding = noise * max(abs(at.value), 1e-3)
+        first = 1.0 if memory else 1 / (1 + max(promise, 0.0) ** 0.5)
         found = _line_search(fun, at, step, first, rounding)
         if found is None:
-            at_rounding = at_rounding or -float(at.gradient @ step) <= rounding
+            at_rounding = 0 <= promise <= rounding
             if not memory:
                 break  # not even straight downhill
             memory.clear()
             continue
         memory.append((found.theta - at.theta, found.gradient - at.gradient))
-        at, n_iter = found, n_iter + 1
+        # steps within rounding are good steps as long as they bring the gradient down
+        idle = idle + 1 if at.value - found.value <= rounding and found.norm > 0.5 * best else 0
+        best = min(best, found.norm)
+        at, n_iter, at_rounding = found, n_iter + 1, idle >= PATIENCE
         if verbose:
             log_iteration("lbfgs", n_iter, at.value, at.norm)
     return Solution(at.theta, at.value, at.norm, n_iter, at.norm <= tol or at_rounding)
