@@ -39,7 +39,7 @@ def test_help_and_version():
 def test_reproduce_prints_tables_and_is_quiet_otherwise(results):
     (done, _), _ = results
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stderr.splitlines() if "building the font cache" not in line]
+    lines = [line for line in done.stderr.splitlines() if line and "building the font cache" not in line]
     assert lines == []  # no bar and no warning in a pipe
     for word in (
         "Demographic parity",

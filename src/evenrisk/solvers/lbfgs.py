@@ -18,7 +18,7 @@ from evenrisk.solvers._solution import Function, Solution, log_iteration
 MEMORY = 20  # steps remembered; the parameter vector is small beside the data
 DECREASE, CURVATURE = 0.1, 0.9  # the two Wolfe constants
 NOISE = 1e-14  # rounding of the value, relative, in float64
-PATIENCE = 10  # steps in a row that change nothing but the last digits
+PATIENCE = 20  # steps in a row that change nothing but the last digits
 MAX_TRIALS = 40  # evaluations of one line search
 
 
@@ -50,7 +50,7 @@ def lbfgs(
     metric = np.ones(theta.shape) if metric is None else metric
     memory: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
     at = _Point(theta, *fun(theta))
-    n_iter, idle, best, at_rounding = 0, 0, at.norm, False
+    n_iter, idle, mark, at_rounding = 0, 0, at.norm, False
     while at.norm > tol and n_iter < max_iter and not at_rounding:
         step = _direction(at.gradient, memory, metric)
         promise = -float(at.gradient @ step)
@@ -64,9 +64,11 @@ def lbfgs(
             memory.clear()
             continue
         memory.append((found.theta - at.theta, found.gradient - at.gradient))
-        # steps within rounding are good steps as long as they bring the gradient down
-        idle = idle + 1 if at.value - found.value <= rounding and found.norm > 0.5 * best else 0
-        best = min(best, found.norm)
+        # a step within rounding is still a good one if it and its like bring the gradient down
+        if at.value - found.value > rounding or found.norm <= 0.5 * mark:
+            idle, mark = 0, found.norm
+        else:
+            idle += 1
         at, n_iter, at_rounding = found, n_iter + 1, idle >= PATIENCE
         if verbose:
             log_iteration("lbfgs", n_iter, at.value, at.norm)
