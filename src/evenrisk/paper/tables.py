@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk.paper.protocol import COLUMNS, PARITIES, Experiment
+from evenrisk.paper.protocol import COLUMNS, ETA_NOTE, PARITIES, Experiment
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -64,6 +64,7 @@ def _notes(summary: dict[str, Any], parity: str) -> list[str]:
     """What stands below a table."""
     gap = summary["noise_floor"][parity]["max_gap"]
     notes = [f"Chance alone, with race permuted: max gap {gap['mean']:.3f} (95 % point {gap['p95']:.3f})."]
+    notes.append(ETA_NOTE)
     notes += [
         f"{row['method']}: {kind} in {count} of {summary['settings']['splits']} splits."
         for row in summary["tables"][parity]
