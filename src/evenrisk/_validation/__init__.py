@@ -1,0 +1,50 @@
+"""The door: every input check, its wording, and the exceptions and warnings that are public.
+
+Conventions
+-----------
+A message says what is required and what came. Rows of weight 0 are absent: they are dropped here, once, so
+that no room below can tell them from rows that were never there.
+"""
+
+from evenrisk._validation._arrays import (
+    check_alignment,
+    check_binary,
+    check_choice,
+    check_flag,
+    check_length,
+    check_member,
+    check_number,
+    check_scores,
+    check_weight,
+)
+from evenrisk._validation._groups import Groups, check_cells, check_groups, group_name
+from evenrisk._validation._warnings import (
+    CollapseWarning,
+    MajorityRateWarning,
+    MisalignedIndexWarning,
+    MissingSensitiveFeatures,
+    ReversedRankingWarning,
+    SmallCellWarning,
+)
+
+__all__ = [
+    "CollapseWarning",
+    "Groups",
+    "MajorityRateWarning",
+    "MisalignedIndexWarning",
+    "MissingSensitiveFeatures",
+    "ReversedRankingWarning",
+    "SmallCellWarning",
+    "check_alignment",
+    "check_binary",
+    "check_cells",
+    "check_choice",
+    "check_flag",
+    "check_groups",
+    "check_length",
+    "check_member",
+    "check_number",
+    "check_scores",
+    "check_weight",
+    "group_name",
+]

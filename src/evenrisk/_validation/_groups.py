@@ -1,0 +1,165 @@
+"""The protected attribute, and the cells it makes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenrisk._validation._arrays import check_length, listed, strict
+from evenrisk._validation._warnings import SmallCellWarning
+
+SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
+MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The protected attribute, encoded."""
+
+    code: np.ndarray  # (n,) int32 in 0 … k−1
+    labels: np.ndarray  # (k,) the values, sorted; tuples where several columns were crossed
+
+    @property
+    def names(self) -> list[str]:
+        """The labels as text for messages, tables and plots; 1 and '1' stay apart."""
+        names = [group_name(label) for label in self.labels]
+        return names if len(set(names)) == len(names) else [repr(label) for label in self.labels.tolist()]
+
+    def among(self, rows: np.ndarray) -> Groups:
+        """Forget the groups that none of `rows` (a mask) is in; rows outside it get any code."""
+        present = np.unique(self.code[rows])
+        if len(present) < 2:
+            raise ValueError(
+                "`sensitive_features` must have 2 or more groups among rows of positive weight, "
+                f"got {len(present)} ({listed(self.labels[present])})"
+            )
+        recoded = np.zeros(len(self.labels), dtype=np.int32)
+        recoded[present] = np.arange(len(present))
+        return Groups(recoded[self.code], self.labels[present])
+
+    def take(self, index: np.ndarray) -> Groups:
+        """Keep some rows, and all groups."""
+        return Groups(self.code[index], self.labels)
+
+
+def group_name(label: Any) -> str:
+    """Write a group's label as text; crossed columns are joined by ×."""
+    if isinstance(label, tuple):
+        return " × ".join(group_name(part) for part in label)
+    return str(label.item() if isinstance(label, np.generic) else label)
+
+
+def check_groups(sensitive_features: Any, n: int) -> Groups:
+    """Encode the protected attribute: one column, or several crossed into intersectional groups."""
+    columns = _columns(sensitive_features)
+    encoded = []
+    for name, column in columns:
+        check_length("sensitive_features", len(column), n)
+        encoded.append(_factorize(name, column))
+    code, labels = encoded[0]
+    if len(encoded) > 1:
+        code, labels = _cross(encoded)
+    if len(labels) < 2:
+        came = f" ({listed(labels)})" if len(labels) else ""
+        raise ValueError(f"`sensitive_features` must have 2 or more groups, got {len(labels)}{came}")
+    if len(labels) > MAX_GROUPS:
+        raise ValueError(
+            f"`sensitive_features` must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
+            f"in {n} rows: cut a measured attribute into classes first"
+        )
+    return Groups(code.astype(np.int32), labels)
+
+
+def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
+    """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
+    if code.min() < -1 or code.max() >= len(names):
+        raise ValueError(
+            f"`parity` must map labels to strata from -1 to one less than their number, got a cell "
+            f"{code.min() if code.min() < -1 else code.max()} of {len(names)}"
+        )
+    counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
+    empty = [name for name, count in zip(names, counts, strict=True) if count == 0]
+    if empty:
+        raise ValueError(
+            f"`sensitive_features` must leave rows in every compared cell, got none in: {'; '.join(empty)}"
+        )
+    if not warn:
+        return
+    small = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < SMALL_CELL]
+    if small:
+        message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
+        warnings.warn(message, SmallCellWarning, stacklevel=stacklevel + 1)
+
+
+def _columns(values: Any) -> list[tuple[str, Any]]:
+    """Split the attribute into named one-dimensional columns."""
+    import narwhals as nw
+
+    if isinstance(values, Mapping):
+        columns = [(str(name), strict(column)) for name, column in values.items()]
+        if not columns or any(column.ndim != 1 for _, column in columns):
+            raise ValueError(f"`sensitive_features` must map names to columns, got {values!r:.60}")
+        return columns
+    frame: Any = nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        if not frame.columns:
+            raise ValueError("`sensitive_features` must have at least 1 column, got a frame with none")
+        return [(str(column.name), column.to_numpy()) for column in frame.iter_columns()]
+    if isinstance(frame, nw.Series):
+        return [(str(frame.name or ""), frame.to_numpy())]
+    array = strict(values)
+    if array.ndim == 0:
+        raise ValueError(
+            f"`sensitive_features` must be the column itself, one entry per row, got {values!r:.60}"
+        )
+    if array.ndim == 1:
+        return [("", array)]
+    if array.ndim == 2 and array.shape[1] > 0:
+        return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
+    raise ValueError(
+        f"`sensitive_features` must be one column or several, shape (n,) or (n, m), got {array.shape}"
+    )
+
+
+def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Code a column by its sorted distinct values."""
+    import pandas as pd
+
+    if column.dtype.kind in "SU":
+        column = column.astype(object)  # pandas hashes Python strings, not fixed-width ones
+    code, labels = pd.factorize(column)
+    if (code < 0).any():
+        rows = np.flatnonzero(code < 0)
+        where = f" in {name!r}" if name else ""
+        listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
+        raise ValueError(
+            f"`sensitive_features` must not have missing values, got {len(rows)}{where} (row {listed}). "
+            "Drop those rows or give them a group of their own"
+        )
+    labels = np.asarray(labels)
+    try:
+        order = np.argsort(labels, kind="stable")
+    except TypeError:  # mixed kinds have no order of their own
+        order = np.array(sorted(range(len(labels)), key=lambda i: (type(labels[i]).__name__, str(labels[i]))))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[code], labels[order]
+
+
+def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Cross several coded columns into the combinations that occur, labelled by tuples."""
+    shape = tuple(len(labels) for _, labels in encoded)
+    flat = np.ravel_multi_index(tuple(code for code, _ in encoded), shape)
+    present, code = np.unique(flat, return_inverse=True)
+    parts = np.unravel_index(present, shape)
+    crossed = np.empty(len(present), dtype=object)
+    for i in range(len(present)):
+        crossed[i] = tuple(
+            labels[part[i]].item() if isinstance(labels[part[i]], np.generic) else labels[part[i]]
+            for (_, labels), part in zip(encoded, parts, strict=True)
+        )
+    return code.reshape(-1), crossed
