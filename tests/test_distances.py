@@ -9,8 +9,7 @@ from scipy.stats import energy_distance
 
 from evenrisk import GapDistance, GaussianDistance, HistogramDistance
 from evenrisk._types import Cells, Sums
-from evenrisk.distances import evaluate, penalty
-from evenrisk.distances._protocol import cell_weights
+from evenrisk.distances import cell_weights, evaluate, penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world

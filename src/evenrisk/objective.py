@@ -16,8 +16,7 @@ import numpy as np
 
 from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import as_array, blocks, cast, is_sparse, namespace, to_numpy
-from evenrisk.distances import Distance, penalty
-from evenrisk.distances._protocol import cell_weights
+from evenrisk.distances import Distance, cell_weights, penalty
 
 FULL_METRIC = 256  # features up to which the solver starts from the whole curvature matrix
 SINGULAR = 1e-6  # relative ridge that keeps it invertible

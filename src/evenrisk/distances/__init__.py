@@ -1,6 +1,6 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
-from evenrisk.distances._protocol import Distance, evaluate, penalty
+from evenrisk.distances._protocol import Distance, cell_weights, evaluate, penalty
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
 from evenrisk.distances.histogram import HistogramDistance
@@ -17,6 +17,7 @@ __all__ = [
     "GapDistance",
     "GaussianDistance",
     "HistogramDistance",
+    "cell_weights",
     "evaluate",
     "penalty",
 ]
