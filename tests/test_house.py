@@ -14,7 +14,17 @@ SRC = Path(evenrisk.__file__).parent
 
 CORE = {"_types", "_xp"}
 DOOR = {"_validation"}
-PUBLIC = {"linear_model", "metrics", "plots", "datasets", "exceptions", "distances", "parity"}
+PUBLIC = {
+    "linear_model",
+    "svm",
+    "baselines",
+    "metrics",
+    "plots",
+    "datasets",
+    "exceptions",
+    "distances",
+    "parity",
+}
 MAY_IMPORT = {
     "_types": set(),
     "_xp": set(),
@@ -33,12 +43,16 @@ MAY_IMPORT = {
     "linear_model": CORE
     | DOOR
     | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    "svm": CORE | DOOR | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    "baselines": CORE
+    | DOOR
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
     "plots": DOOR | {"metrics"},
     "paper": PUBLIC | {"_files"},
     "cli": PUBLIC | {"_files", "paper"},
 }
 HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
-HEAVY_ROOMS: dict[str, set[str]] = {}
+HEAVY_ROOMS: dict[str, set[str]] = {"baselines": {"cvxpy", "dccp"}}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
 
 

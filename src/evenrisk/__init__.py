@@ -10,6 +10,8 @@ __version__ = "0.1.0.dev0"
 # public name → the room it lives in; a room is opened when one of its names is asked for, so that
 # `import evenrisk` and `evenrisk --help` cost nothing
 _ROOMS = {
+    "FairKernelSVC": "svm",
+    "FairLinearSVC": "svm",
     "FairLogisticRegression": "linear_model",
     "GapDistance": "distances",
     "GaussianDistance": "distances",
@@ -17,9 +19,11 @@ _ROOMS = {
     "Parity": "parity",
     "threshold_profile": "metrics",
 }
-_SUBMODULES = ("datasets", "exceptions", "metrics", "plots")
+_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "plots")
 
 __all__ = [
+    "FairKernelSVC",
+    "FairLinearSVC",
     "FairLogisticRegression",
     "GapDistance",
     "GaussianDistance",
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from evenrisk.linear_model import FairLogisticRegression
     from evenrisk.metrics import threshold_profile
     from evenrisk.parity import Parity
+    from evenrisk.svm import FairKernelSVC, FairLinearSVC
 
 
 def __getattr__(name: str) -> Any:

@@ -9,30 +9,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from evenrisk._estimator._data import COLLAPSE_ENTRIES, TrainingData, collapse
-from evenrisk._estimator._path import SOLVERS
 from evenrisk._validation import (
     Groups,
     MissingSensitiveFeatures,
     check_alignment,
     check_binary,
     check_cells,
-    check_choice,
-    check_flag,
     check_groups,
     check_length,
-    check_member,
-    check_number,
     check_weight,
 )
 from evenrisk._xp import sigmoid
-from evenrisk.distances import DISTANCES, Distance
-from evenrisk.losses import Loss
-from evenrisk.objective import Penalty, ScoreObjective
-from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+from evenrisk.parity import Parity, cell_codes, make_cells
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """Fit with groups, predict without them."""
+
+    _parity: Parity
+    _no_constraint: ClassVar[str]  # how to ask for the plain model
 
     # with metadata routing on, pipelines and searches pass the groups through without being told
     __metadata_request__fit: ClassVar = {"sensitive_features": True}
@@ -123,10 +118,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups = None
         if sensitive_features is not None:
             groups = check_groups(sensitive_features, n)
-        elif self.eta > 0:
+        elif self._constraint():
             raise MissingSensitiveFeatures(
-                f"`sensitive_features` is required when eta > 0, got None with eta={self.eta}. Pass the "
-                "group of each row to fit (it is not needed to predict), or set eta=0 for no penalty"
+                f"`sensitive_features` is required {self._constraint()}. Pass the group of each row to fit "
+                f"(it is not needed to predict), or set {self._no_constraint} for a plain model"
             )
         present = weight > 0
         if not present.all():
@@ -143,26 +138,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return TrainingData(X, target, weight, classes, groups, cells)
 
     def _check_parameters(self) -> None:
-        """Check the constructor's arguments; scikit-learn wants that done in `fit`."""
-        check_number("eta", self.eta, low=0)
-        check_flag("warm_start", self.warm_start)
-        check_number("tol", self.tol, low=0, strict=True)
-        check_number("max_iter", self.max_iter, low=1, whole=True)
-        check_choice("solver", self.solver, SOLVERS)
-        self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
-        self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
+        """Check the constructor's arguments, as scikit-learn wants it done in `fit`, and set `_parity`."""
+        raise NotImplementedError
+
+    def _constraint(self) -> str:
+        """Say what makes the groups necessary ("when eta > 0, got None with eta=1.0"), or nothing."""
+        raise NotImplementedError
 
     def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
         """Refuse empty cells and name small ones."""
         code = cell_codes(self._parity, y, groups.code, len(groups.labels))
         names = self._parity.cell_names([repr(name) for name in groups.names])
-        check_cells(code, names, warn=self.eta > 0, stacklevel=4)
+        check_cells(code, names, warn=bool(self._constraint()), stacklevel=4)
 
     def _fit(self, data: TrainingData) -> None:
         """Set the fitted attributes; each kind of model does it its own way."""
         raise NotImplementedError
-
-    def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
-        """Mean loss + η·E_f in the scores."""
-        penalty = None if data.cells is None else Penalty(self._distance, data.cells)
-        return ScoreObjective(loss, data.y, data.weight, penalty, float(self.eta))

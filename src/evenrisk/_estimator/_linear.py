@@ -7,19 +7,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._diagnosis import diagnose
 from evenrisk._estimator._path import solve
+from evenrisk._estimator._penalised import PenalisedClassifier
 from evenrisk._validation import check_flag, check_number
 from evenrisk.losses import Loss
 from evenrisk.objective import LinearObjective
 
 
-class FairLinearClassifier(FairClassifier):
-    """g = Xw + b."""
+class LinearScores:
+    """g = Xw + b from `coef_` and `intercept_`."""
 
-    _loss: ClassVar[Loss]
+    coef_: np.ndarray
+    intercept_: np.ndarray
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Give the raw score g = Xw + b of each row.
@@ -37,6 +38,12 @@ class FairLinearClassifier(FairClassifier):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+
+
+class FairLinearClassifier(LinearScores, PenalisedClassifier):
+    """Linear scores with the penalty."""
+
+    _loss: ClassVar[Loss]
 
     def _fit(self, data: TrainingData) -> None:
         check_flag("fit_intercept", self.fit_intercept)
