@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from evenrisk.solvers import ladder, lbfgs, momentum, warm_path
+from evenrisk.solvers import ladder, lbfgs, momentum
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((6, 6)) * [1, 1, 1, 0.1, 0.1, 3]
@@ -96,20 +96,6 @@ def test_the_ladder_stops_below_eta():
     assert ladder(0.01) == []
     assert ladder(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
     assert ladder(3)[: len(ladder(1))] == ladder(1)
-
-
-def test_the_path_is_warm():
-    starts = []
-
-    def solve(eta, theta):
-        starts.append(theta.copy())
-        return lbfgs(lambda t: quadratic(t - eta), theta, tol=1e-8)
-
-    solutions = list(warm_path(solve, [0.0, 1.0, 2.0], np.zeros(6)))
-    assert np.array_equal(starts[0], np.zeros(6))
-    assert np.array_equal(starts[1], solutions[0].theta)
-    assert np.array_equal(starts[2], solutions[1].theta)
-    assert solutions[2].theta == pytest.approx(MINIMUM + 2, abs=1e-5)
 
 
 @pytest.mark.parametrize("solver", [lbfgs, momentum])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -95,8 +95,6 @@ class FairLogisticRegression(FairLinearClassifier):
     0.09
     """
 
-    _loss: ClassVar[Loss] = LOGISTIC
-
     def __init__(
         self,
         parity: str | Parity = "demographic_parity",
@@ -123,6 +121,9 @@ class FairLogisticRegression(FairLinearClassifier):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+
+    def _loss(self) -> Loss:
+        return LOGISTIC
 
     def to_sklearn(self) -> Any:
         """Give a plain scikit-learn LogisticRegression with the same probabilities.

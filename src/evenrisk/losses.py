@@ -2,7 +2,8 @@
 
 Conventions
 -----------
-y (n,) in {0, 1}; g (n,) raw scores; m = (2y − 1)·g the margin. Rows are weighted by the caller.
+y (n,) in {0, 1}; g (n,) raw scores; m = (2y − 1)·g the margin. Rows are weighted by the caller, who works
+block by block: ``loss.rows(block)`` is the loss of those rows.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ class Loss(NamedTuple):
     name: str
     value_gradient: Callable[[Array, Array], tuple[Array, Array]]  # (y, g) → ℓ, ∂ℓ/∂g
     curvature: Callable[[Array, Array], Array]  # (y, g) → ∂²ℓ/∂g², a non-negative stand-in at kinks
+
+    def rows(self, block: slice) -> Loss:
+        """Give the loss of some rows; these losses are the same for all."""
+        return self
 
 
 def _logistic(y: Array, g: Array) -> tuple[Array, Array]:
@@ -65,6 +70,38 @@ def _squared_hinge_curvature(y: Array, g: Array) -> Array:
     xp = namespace(g)
     slack, _ = _slack(y, g)
     return xp.where(slack > 0, 2 + 0 * g, 0 * g)
+
+
+class SmoothedHinge(NamedTuple):
+    """ℓ = max over u in [0, 1] of u·(1 − m) − μ/2·(u − a)², below the hinge everywhere and smooth.
+
+    u = clip(a + (1 − m)/μ, 0, 1) is the slope, a (n,) a guess of the hinge's own subgradient at its kinks.
+    Moving a to u after each minimisation is the method of multipliers: the minimum becomes the hinge's own
+    while μ stays at values a solver can handle. μ → 0 alone would make the curvature, 1/μ, explode.
+    """
+
+    mu: float
+    a: Array
+
+    def rows(self, block: slice) -> SmoothedHinge:
+        """Give the loss of some rows."""
+        return SmoothedHinge(self.mu, self.a[block])
+
+    def slope(self, y: Array, g: Array) -> Array:
+        """Give u, between 0 (margin kept) and 1 (margin violated)."""
+        xp = namespace(g)
+        u = self.a + (1 - (2 * y - 1) * g) / self.mu
+        return xp.where(u < 0, 0 * u, xp.where(u > 1, 1 + 0 * u, u))
+
+    def value_gradient(self, y: Array, g: Array) -> tuple[Array, Array]:
+        """ℓ and −(2y − 1)·u."""
+        u, sign = self.slope(y, g), 2 * y - 1
+        return u * (1 - sign * g) - 0.5 * self.mu * (u - self.a) ** 2, -sign * u
+
+    def curvature(self, y: Array, g: Array) -> Array:
+        """1/μ where 0 < u < 1."""
+        u = self.slope(y, g)
+        return namespace(g).where((u > 0) & (u < 1), 1 / self.mu + 0 * u, 0 * u)
 
 
 LOGISTIC = Loss("logistic", _logistic, _logistic_curvature)

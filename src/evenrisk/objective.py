@@ -10,6 +10,7 @@ rows: round 1 adds the loss and the sums, round 2 adds the gradient.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,28 @@ class Penalty:
             gradient[block] += self.distance.pull(g[block] - shift, self.cells.rows(block), eta * D)
         return eta * float(value)
 
+    def residual_rows(self, g: Array, rows: Callable[[slice], Array]) -> np.ndarray:
+        """∂r/∂θ for g = Xθ, all pairs' residuals below one another, so that E_f = ‖r‖².
+
+        `rows` gives the rows of X in a block.
+        """
+        shift = self.distance.shift(g, self.cells)
+        psi: Array = 0
+        slopes: Array = 0
+        for block in blocks(g):
+            cells = self.cells.rows(block)
+            psi = psi + self.distance.psi_sums(g[block] - shift, cells)
+            slopes = slopes + self.distance.rows(g[block] - shift, cells, rows(block))
+        w = self.cell_weights[0][:, None]
+        means, slopes = psi / w, slopes / w[..., None]
+        pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
+        return np.concatenate(
+            [
+                share**0.5 * to_numpy(self.distance.residual_rows(means[i], means[j], slopes[i], slopes[j]))
+                for (i, j), share in pairs
+            ]
+        )
+
     def _derivative(self, g: Array) -> tuple[Array | float, Array, Array]:
         """Give the shift of the scores, E_f, and its derivative in the sums."""
         shift = self.distance.shift(g, self.cells)
@@ -50,7 +73,7 @@ class Penalty:
 class ScoreObjective:
     """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g.
 
-    `loss` is any object with ``value_gradient(y, g)``.
+    `loss` is any object with ``rows(block)``, ``value_gradient(y, g)`` and ``curvature(y, g)``.
     """
 
     def __init__(
@@ -64,13 +87,17 @@ class ScoreObjective:
         """Give the same objective with another η; nothing is copied."""
         return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta)
 
+    def with_loss(self, loss: Any) -> ScoreObjective:
+        """Give the same objective with another loss; nothing is copied."""
+        return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta)
+
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Give F(g) and ∂F/∂g (n,)."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
         for block in blocks(g):
-            value, slope = self.loss.value_gradient(self.y[block], g[block])
+            value, slope = self.loss.rows(block).value_gradient(self.y[block], g[block])
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
@@ -92,9 +119,14 @@ class LinearObjective:
 
     def with_eta(self, eta: float) -> LinearObjective:
         """Give the same objective with another η; nothing is copied."""
-        return LinearObjective(
-            self.scores.with_eta(eta), self.X, alpha=self.alpha, fit_intercept=self.fit_intercept
-        )
+        return self._with(self.scores.with_eta(eta))
+
+    def with_loss(self, loss: Any) -> LinearObjective:
+        """Give the same objective with another loss; nothing is copied."""
+        return self._with(self.scores.with_loss(loss))
+
+    def _with(self, scores: ScoreObjective) -> LinearObjective:
+        return LinearObjective(scores, self.X, alpha=self.alpha, fit_intercept=self.fit_intercept)
 
     def metric(self) -> np.ndarray:
         """Give a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
@@ -106,10 +138,37 @@ class LinearObjective:
         ridge = np.full(self.n_features + self.fit_intercept, self.alpha)
         ridge[self.n_features :] = 0.0
         if self.n_features > FULL_METRIC:
-            square = np.ones(len(ridge))
-            square[: self.n_features] = self._mean_square(share)
-            return 1 / _positive(square + ridge)
+            return 1 / _positive(self.mean_square() + ridge)
         return self._inverse_moments(share)
+
+    def curvature(self, theta: np.ndarray) -> np.ndarray:
+        """Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton, the intercept's 1 last in x."""
+        scores, g = self.scores, to_numpy(self.raw_scores(theta))
+        H = np.zeros((len(theta), len(theta)))
+        for block in blocks(g):
+            bend = scores.loss.rows(block).curvature(scores.y[block], g[block])
+            bend = bend * scores.weight[block] / scores.total
+            bent = np.flatnonzero(bend)  # of a hinge few rows
+            root = self._rows(block)[bent] * np.sqrt(bend[bent])[:, None]
+            H += root.T @ root
+        diagonal = np.arange(self.n_features)
+        H[diagonal, diagonal] += self.alpha
+        if scores.penalty is not None and scores.eta > 0:
+            J = scores.penalty.residual_rows(g, self._rows)
+            H += 2 * scores.eta * (J.T @ J)
+        return H
+
+    def mean_square(self) -> np.ndarray:
+        """E x² of each column, the intercept's 1 last (m,)."""
+        square = np.ones(self.n_features + self.fit_intercept)
+        square[: self.n_features] = self._mean_square(self.scores.weight / self.scores.total)
+        return square
+
+    def _rows(self, block: slice) -> np.ndarray:
+        """Rows of X, dense, with the intercept's column."""
+        X = self.X[block]
+        X = X.toarray() if is_sparse(X) else X
+        return np.column_stack([X, np.ones(X.shape[0])]) if self.fit_intercept else X
 
     def _inverse_moments(self, share: Array) -> np.ndarray:
         """(E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.

@@ -1,8 +1,16 @@
 """Where parity, losses, distances and solvers meet: the contract every estimator shares."""
 
 from evenrisk._estimator._base import FairClassifier
-from evenrisk._estimator._data import TrainingData
+from evenrisk._estimator._data import TrainingData, distinct_rows
 from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
-from evenrisk._estimator._penalised import PenalisedClassifier
+from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 
-__all__ = ["FairClassifier", "FairLinearClassifier", "LinearScores", "PenalisedClassifier", "TrainingData"]
+__all__ = [
+    "FairClassifier",
+    "FairLinearClassifier",
+    "LinearScores",
+    "PenalisedClassifier",
+    "Problem",
+    "TrainingData",
+    "distinct_rows",
+]

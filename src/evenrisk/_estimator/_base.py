@@ -60,10 +60,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        self.classes_ = data.classes
-        self.__dict__.pop("groups_", None)
-        if data.groups is not None:
-            self.groups_ = data.groups.labels
+        self._remember(data)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -110,7 +107,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_alignment(3, X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        tags = self.__sklearn_tags__().input_tags
+        X = validate_data(self, X, accept_sparse="csr" if tags.sparse else False, dtype=self._dtypes())
         n = X.shape[0]
         target, classes = check_binary(y)
         check_length("y", len(target), n)
@@ -130,12 +128,27 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = None if groups is None else groups.among(present)
         if groups is not None:
             self._check_cell_sizes(target[present], groups.take(present))
-        if X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
+        if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
             X, target, weight, groups = collapse(X, target, weight, groups)
         cells = None
         if groups is not None:
             cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
         return TrainingData(X, target, weight, classes, groups, cells)
+
+    def _remember(self, data: TrainingData) -> None:
+        """Keep the labels of classes and groups."""
+        self.classes_ = data.classes
+        self.__dict__.pop("groups_", None)
+        if data.groups is not None:
+            self.groups_ = data.groups.labels
+
+    def _dtypes(self) -> Any:
+        """Give the types of numbers that X may have; others are converted to the first."""
+        return [np.float64, np.float32]
+
+    def _merges(self) -> bool:
+        """Whether equal rows may be merged into one."""
+        return True
 
     def _check_parameters(self) -> None:
         """Check the constructor's arguments, as scikit-learn wants it done in `fit`, and set `_parity`."""

@@ -34,7 +34,7 @@ class TrainingData:
 def collapse(
     X: Any, y: np.ndarray, weight: np.ndarray, groups: Groups | None
 ) -> tuple[Any, np.ndarray, np.ndarray, Groups | None]:
-    """Merge equal (x, y, group) rows into one that carries their weight (COMPAS: 3,694 → about 1,260).
+    """Merge equal (x, y, group) rows into one that carries their weight (COMPAS: 3,694 → 2,100).
 
     Rows of weight 0 are dropped. The merged rows are in an order of their own, so neither row order nor
     repeating a row instead of weighting it can change a fit, not by one bit.
@@ -45,9 +45,19 @@ def collapse(
         groups = None if groups is None else groups.take(present)
     code = np.zeros(len(y), np.int32) if groups is None else groups.code
     dense = X.toarray() if sparse.issparse(X) else X
-    keys = np.column_stack([dense, y, code]) + 0.0  # −0 becomes 0
-    # comparing bytes is several times faster than np.unique(keys, axis=0)
-    rows = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.itemsize * keys.shape[1]))).ravel()
-    _, index, inverse = np.unique(rows, return_index=True, return_inverse=True)
-    merged = np.bincount(inverse.reshape(-1), weights=weight).astype(weight.dtype)
+    index, inverse = distinct_rows(np.column_stack([dense, y, code]))
+    merged = np.bincount(inverse, weights=weight).astype(weight.dtype)
     return X[index], y[index], merged, None if groups is None else groups.take(index)
+
+
+def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Give the place of one row of each kind, and for every row its kind. Sparse rows count as distinct."""
+    if sparse.issparse(X):
+        everyone = np.arange(X.shape[0])
+        return everyone, everyone
+    keys = np.ascontiguousarray(X + 0)  # −0 becomes 0
+    # comparing bytes is several times faster than np.unique(keys, axis=0)
+    width = keys.itemsize * int(np.prod(keys.shape[1:]))
+    rows = keys.reshape(len(keys), -1).view(np.dtype((np.void, width))).ravel()
+    _, index, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    return index, inverse.reshape(-1)

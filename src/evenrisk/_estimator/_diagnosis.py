@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -14,7 +15,14 @@ from evenrisk.curves import auc
 
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
 AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
-CALLER = 5  # frames up to the line that called fit
+
+
+def tell(message: str, category: type[Warning]) -> None:
+    """Warn at the line, outside this package, that called us."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenrisk."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level - 1)
 
 
 def diagnose(g: np.ndarray, data: TrainingData, eta: float) -> None:
@@ -24,30 +32,27 @@ def diagnose(g: np.ndarray, data: TrainingData, eta: float) -> None:
     mean = np.average(s, weights=weight)
     sd = float(np.sqrt(np.average((s - mean) ** 2, weights=weight)))
     if sd < COLLAPSED:
-        warnings.warn(
+        tell(
             f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then "
             f"says little. Lower eta (now {eta})",
             CollapseWarning,
-            stacklevel=CALLER,
         )
     accuracy = float(np.average((g > 0) == y, weights=weight))
     positive = float(np.average(y, weights=weight))
     if accuracy < max(positive, 1 - positive) - 1e-12:
-        warnings.warn(
+        tell(
             f"training accuracy {accuracy:.3f} is under the majority rate "
             f"{max(positive, 1 - positive):.3f}: at 0.5 a constant answer does better. Lower eta (now "
             f"{eta}) or move the threshold",
             MajorityRateWarning,
-            stacklevel=CALLER,
         )
     some: Any = slice(None)
     if len(g) > AUC_ROWS:  # at random: a stride could meet one label only
         some = np.random.default_rng(0).integers(0, len(g), AUC_ROWS)
     area = auc(g[some], y[some], weight[some])
     if area < 0.5:
-        warnings.warn(
+        tell(
             f"training AUC {area:.3f} is under 0.5: the scores rank people worse than chance. Lower eta "
             f"(now {eta})",
             ReversedRankingWarning,
-            stacklevel=CALLER,
         )

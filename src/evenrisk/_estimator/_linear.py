@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator._data import TrainingData
-from evenrisk._estimator._diagnosis import diagnose
-from evenrisk._estimator._path import solve
-from evenrisk._estimator._penalised import PenalisedClassifier
-from evenrisk._validation import check_flag, check_number
+from evenrisk._estimator._penalised import PenalisedClassifier, Problem
+from evenrisk._validation import check_number
 from evenrisk.losses import Loss
 from evenrisk.objective import LinearObjective
 
@@ -43,31 +41,20 @@ class LinearScores:
 class FairLinearClassifier(LinearScores, PenalisedClassifier):
     """Linear scores with the penalty."""
 
-    _loss: ClassVar[Loss]
+    def _loss(self) -> Loss:
+        """Give the loss of the raw scores."""
+        raise NotImplementedError
 
-    def _fit(self, data: TrainingData) -> None:
-        check_flag("fit_intercept", self.fit_intercept)
-        scores = self._score_objective(self._loss, data)
-        alpha = self._alpha(data)
-        objective = LinearObjective(scores, data.X, alpha=alpha, fit_intercept=self.fit_intercept)
-        solution, self.n_iter_ = solve(
-            objective,
-            self._start(data),
-            eta=self.eta,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            verbose=self.verbose,
-        )
-        g = objective.raw_scores(solution.theta)
-        d = data.X.shape[1]
-        self.coef_ = solution.theta[None, :d].astype(data.X.dtype)
-        b = solution.theta[d] if self.fit_intercept else 0.0
-        self.intercept_ = np.array([b], dtype=data.X.dtype)
-        self.objective_ = solution.value
-        self.penalty_ = 0.0 if scores.penalty is None else scores.penalty.value(g)
-        if self.eta > 0:
-            diagnose(g, data, self.eta)
+    def _problem(self, data: TrainingData) -> Problem:
+        scores = self._score_objective(self._loss(), data)
+        objective = LinearObjective(scores, data.X, alpha=self._alpha(data), fit_intercept=self.fit_intercept)
+        d, dtype = data.X.shape[1], data.X.dtype
+
+        def attributes(theta: np.ndarray) -> dict[str, Any]:
+            b = theta[d] if self.fit_intercept else 0.0
+            return {"coef_": theta[None, :d].astype(dtype), "intercept_": np.array([b], dtype=dtype)}
+
+        return Problem(objective, attributes, self._start(data))
 
     def _alpha(self, data: TrainingData) -> float:
         """λ of the paper."""

@@ -3,61 +3,101 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from evenrisk._estimator._diagnosis import tell
+from evenrisk._estimator._hinge import HingeSolver
+from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import Solution, ladder, lbfgs, momentum, warm_path
+from evenrisk.solvers import Solution, ladder, lbfgs, momentum
 
 SOLVERS = ("auto", "lbfgs", "momentum")
-ON_THE_WAY = 1e-4  # the path's earlier points are solved to this gradient: enough to stay in the basin
+ON_THE_WAY = 1e-4  # points that nobody asked for are solved to this gradient: enough to stay in the basin
 
 
-def solve(
-    objective: LinearObjective,
-    start: np.ndarray | None,
-    *,
-    eta: float,
-    solver: str,
-    tol: float,
-    max_iter: int,
-    verbose: int,
-) -> tuple[Solution, int]:
-    """Minimise, walking η upwards from the η = 0 fit unless a start is given; also count all iterations.
+class Settings(NamedTuple):
+    """What the user may say about the solver."""
+
+    solver: str
+    tol: float
+    max_iter: int
+    verbose: int
+
+
+class Point(NamedTuple):
+    """A point of the path: η, its solution, and the iterations spent since the point before."""
+
+    eta: float
+    solution: Solution
+    n_iter: int
+
+
+def walk(
+    objective: LinearObjective, start: np.ndarray | None, etas: Sequence[float], settings: Settings
+) -> Iterator[Point]:
+    """Yield the minimum at each η, walking upwards from the η = 0 fit unless a start is given.
 
     The way there is L-BFGS whatever the solver, so that all solvers begin at the same point.
     """
-    metric = objective.metric()
     eps = float(np.finfo(objective.X.dtype).eps)
-    tol = max(tol, 100 * eps)  # float32 has no finer gradient
-    shared: dict[str, Any] = {"max_iter": max_iter, "verbose": verbose}
-    quasi_newton: dict[str, Any] = {"metric": metric, "noise": 50 * eps, **shared}
+    tol = max(settings.tol, 100 * eps)  # float32 has no finer gradient
+    minimise = _minimiser(objective, settings, 50 * eps)
+    nothing = np.zeros(objective.n_features + objective.fit_intercept)
+    theta, first, n_iter = nothing if start is None else start, None, 0
+    wanted = set(etas)
+    way = {0.0, *ladder(max(etas))} if start is None and max(etas) > 0 else set()
+    for eta in sorted(wanted | way):
+        here = objective.with_eta(eta)
+        exact = tol if eta in wanted else max(tol, ON_THE_WAY)
+        last = settings.solver if eta in wanted else "lbfgs"
+        solution = minimise(here, theta, exact, last)
+        n_iter += solution.n_iter
+        if eta in wanted and first is not None and solution.value > here(nothing)[0]:
+            # worse than having learned nothing: the path followed a basin that should have been left
+            other = minimise(here, first, exact, last)
+            n_iter += other.n_iter
+            solution = min(solution, other, key=lambda each: each.value)
+        theta = solution.theta
+        first = theta if first is None else first
+        if eta in wanted:
+            _say_if_not_converged(solution, eta, tol, settings.max_iter)
+            yield Point(eta, solution, n_iter)
+            n_iter = 0
 
-    def point(eta_here: float, theta: np.ndarray) -> Solution:
+
+def _minimiser(
+    objective: LinearObjective, settings: Settings, noise: float
+) -> Callable[[LinearObjective, np.ndarray, float, str], Solution]:
+    """Give what solves one point: (objective, start, tol, solver) → solution."""
+    max_iter, verbose = settings.max_iter, settings.verbose
+    kinked = objective.scores.loss is HINGE
+    hinge = HingeSolver(noise, verbose)
+    metric = None if kinked else objective.metric()
+
+    def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
-            print(f"eta {eta_here:g}", file=sys.stderr)
-        if eta_here == eta and solver == "momentum":
-            return momentum(objective, theta, tol=tol, **shared)
-        tol_here = tol if eta_here == eta else max(tol, ON_THE_WAY)
-        return lbfgs(objective.with_eta(eta_here), theta, tol=tol_here, **quasi_newton)
+            print(f"eta {here.scores.eta:g}", file=sys.stderr)
+        if solver == "momentum":
+            found = momentum(here, theta, tol=tol, max_iter=max_iter, verbose=verbose)
+            # the subgradient does not vanish at a kink: momentum takes all its steps, and that is no failure
+            return replace(found, converged=True) if kinked else found
+        if kinked:
+            return hinge(here, theta, tol=tol, max_iter=max_iter)
+        return lbfgs(here, theta, metric=metric, tol=tol, max_iter=max_iter, noise=noise, verbose=verbose)
 
-    nothing = np.zeros(len(metric))
-    on_the_way = [0.0, *ladder(eta)] if start is None and eta > 0 else []
-    solutions = list(warm_path(point, [*on_the_way, eta], nothing if start is None else start))
-    solution = solutions[-1]
-    if on_the_way and solution.value > objective(nothing)[0]:
-        # worse than having learned nothing: the path followed a basin that should have been left
-        solutions.append(point(eta, solutions[0].theta))
-        solution = min(solutions[-2:], key=lambda each: each.value)
+    return minimise
+
+
+def _say_if_not_converged(solution: Solution, eta: float, tol: float, max_iter: int) -> None:
     if not solution.converged:
-        warnings.warn(
-            f"the solver stopped after {solution.n_iter} iterations with a gradient of "
+        tell(
+            f"the solver stopped after {solution.n_iter} iterations at eta={eta:g} with a gradient of "
             f"{solution.gradient_norm:.1e}, above tol={tol:.1e}. Raise max_iter (now {max_iter}) "
             "or tol, or standardise the features",
             ConvergenceWarning,
-            stacklevel=4,
         )
-    return solution, sum(each.n_iter for each in solutions)

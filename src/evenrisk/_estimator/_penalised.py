@@ -1,27 +1,80 @@
-"""Models with η·E_f in their objective: the settings they share."""
+"""Models with η·E_f in their objective: the settings they share, one fit and the whole path."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import clone
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
-from evenrisk._estimator._path import SOLVERS
+from evenrisk._estimator._diagnosis import diagnose
+from evenrisk._estimator._path import SOLVERS, Point, Settings, walk
 from evenrisk._validation import check_choice, check_flag, check_member, check_number
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
-from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity
+
+
+class Problem(NamedTuple):
+    """What is minimised, and how a minimum becomes a fitted model."""
+
+    objective: LinearObjective
+    attributes: Callable[[np.ndarray], dict[str, Any]]  # θ → the fitted attributes
+    start: np.ndarray | None = None  # θ of an earlier fit
 
 
 class PenalisedClassifier(FairClassifier):
     """A classifier with `parity`, `distance`, `eta` and a solver."""
 
     _no_constraint: ClassVar[str] = "eta=0"
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any,
+        etas: Sequence[float],
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+    ) -> list[Self]:
+        """Fit one model for each of several eta, sharing all work that does not depend on it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features
+            As in `fit`.
+        etas : sequence of float
+            Values of eta, in any order; this estimator's own is not used.
+
+        Returns
+        -------
+        list
+            Fitted copies of this estimator, in the order of `etas`. Each starts where the next smaller one
+            ended, so a fine path can stay in a minimum that a single fit at the same eta does not find.
+        """
+        etas = [float(check_number("etas", eta, low=0)) for eta in etas]
+        if not etas:
+            raise ValueError("`etas` must have at least 1 value, got 0")
+        strictest = clone(self).set_params(eta=max(etas))
+        data = strictest._check_fit(X, y, sample_weight, sensitive_features)
+        models: dict[float, Self] = {}
+        for point, problem in strictest._points(data, etas):
+            model = clone(self).set_params(eta=point.eta)
+            model._inherit(strictest)
+            model._keep(problem, point, data)
+            models[point.eta] = model
+        return [models[eta] for eta in etas]
 
     def _check_parameters(self) -> None:
         check_number("eta", self.eta, low=0)
         check_flag("warm_start", self.warm_start)
+        check_flag("fit_intercept", self.fit_intercept)
         check_number("tol", self.tol, low=0, strict=True)
         check_number("max_iter", self.max_iter, low=1, whole=True)
         check_choice("solver", self.solver, SOLVERS)
@@ -30,6 +83,41 @@ class PenalisedClassifier(FairClassifier):
 
     def _constraint(self) -> str:
         return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
+
+    def _fit(self, data: TrainingData) -> None:
+        for point, problem in self._points(data, [float(self.eta)]):
+            self._keep(problem, point, data)
+
+    def _points(self, data: TrainingData, etas: list[float]) -> Iterator[tuple[Point, Problem]]:
+        """Solve the problem of these rows at each η."""
+        problem = self._problem(data)
+        settings = Settings(self.solver, self.tol, self.max_iter, self.verbose)
+        for point in walk(problem.objective, problem.start, etas, settings):
+            yield point, problem
+
+    def _problem(self, data: TrainingData) -> Problem:
+        """Set the problem up; each kind of model does it its own way."""
+        raise NotImplementedError
+
+    def _keep(self, problem: Problem, point: Point, data: TrainingData) -> None:
+        """Set the fitted attributes."""
+        theta = point.solution.theta
+        g = problem.objective.raw_scores(theta)
+        penalty = problem.objective.scores.penalty
+        self.__dict__.update(problem.attributes(theta))
+        self.n_iter_ = point.n_iter
+        self.objective_ = point.solution.value
+        self.penalty_ = 0.0 if penalty is None else penalty.value(g)
+        if self.eta > 0:
+            diagnose(g, data, self.eta)
+        self._remember(data)
+
+    def _inherit(self, checked: Self) -> None:
+        """Take over what the door learned about the columns."""
+        self._parity, self._distance = checked._parity, checked._distance
+        self.n_features_in_ = checked.n_features_in_
+        if hasattr(checked, "feature_names_in_"):
+            self.feature_names_in_ = checked.feature_names_in_
 
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
         """Mean loss + η·E_f in the scores."""

@@ -40,6 +40,11 @@ class Distance(ABC):
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """Give r (…, m) and its derivatives in a and in b (…, m, p)."""
 
+    def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
+        """∂r/∂θ (m, d) of one pair from the derivatives A, B (p, d) of its means, for Gauss–Newton."""
+        _, in_a, in_b = self.residual(a, b)
+        return in_a @ A + in_b @ B
+
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """d = ‖r‖² (…) and its derivatives in a and in b (…, p)."""
         xp = namespace(a)

@@ -86,6 +86,12 @@ class GapDistance(Distance):
         diagonal = as_array(np.eye(self.n_nodes)[self._kept], a) * in_mass[..., None]
         return root * u, diagonal + in_u, diagonal - in_u
 
+    def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
+        """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
+        if self.scale == "score":
+            return self.step**0.5 * cumsum(A - B, 0)[self._kept]
+        return super().residual_rows(a, b, A, B)
+
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """d and its derivatives, by cumulative sums instead of the residual's matrices.
 

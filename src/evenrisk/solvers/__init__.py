@@ -3,6 +3,6 @@
 from evenrisk.solvers._solution import Solution
 from evenrisk.solvers.lbfgs import lbfgs
 from evenrisk.solvers.momentum import momentum
-from evenrisk.solvers.path import ladder, warm_path
+from evenrisk.solvers.path import ladder
 
-__all__ = ["Solution", "ladder", "lbfgs", "momentum", "warm_path"]
+__all__ = ["Solution", "ladder", "lbfgs", "momentum"]

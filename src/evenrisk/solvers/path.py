@@ -1,16 +1,10 @@
-"""A warm-started path over η: GA is singular where all scores tie, and every distance is blind there.
+"""The rungs of a path over η: GA is singular where all scores tie, and every distance is blind there.
 
 So no fit starts at w = 0 with the penalty on. The path starts at the η = 0 fit and walks η upwards, each
 point starting where the last one ended; it stays in the basin that is connected with the unpenalised fit.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
-
-from evenrisk.solvers._solution import Solution
 
 FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
 
@@ -21,13 +15,3 @@ def ladder(eta: float) -> list[float]:
     while FIRST_RUNG * RUNG_RATIO ** len(rungs) < eta * (1 - 1e-9):
         rungs.append(FIRST_RUNG * RUNG_RATIO ** len(rungs))
     return rungs
-
-
-def warm_path(
-    solve: Callable[[float, np.ndarray], Solution], etas: Sequence[float], theta: np.ndarray
-) -> Iterator[Solution]:
-    """Yield solve(η, start) for each η in turn, every start being the end of the point before."""
-    for eta in etas:
-        solution = solve(eta, theta)
-        theta = solution.theta
-        yield solution

@@ -1,0 +1,89 @@
+"""The hinge by multipliers: a few smooth problems whose minima lead to the hinge's own.
+
+The hinge has no curvature and a kink at every margin, where gradient methods stall. `SmoothedHinge` lies
+below it; each round minimises with it, moves the multipliers to the slopes found and lowers μ. The smoothed
+minimum is a lower bound of the hinge's where the objective is convex, so the difference of the two values
+says how far there is to go, and the rounds end when it is below `tol` of the value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from evenrisk._xp import to_numpy
+from evenrisk.losses import HINGE, SmoothedHinge
+from evenrisk.objective import LinearObjective
+from evenrisk.solvers import Solution, lbfgs
+
+FIRST_MU, NEXT_MU = 0.1, 0.03  # for a fresh start, and for a start with multipliers
+SHRINK, LEAST_MU = 1 / 3, 1e-5  # shrinking faster moves too many kinks at once
+INEXACT = 1e-3  # of μ: the gradient to which a round is solved before the last
+REFRESH = 50  # iterations after which the curvature is taken anew
+FLOOR = 1e-3  # of E x²: curvature where no row bends and no penalty pulls
+FULL_CURVATURE = 1024  # parameters up to which the curvature matrix is formed
+ROUNDS = 40
+
+
+@dataclass
+class HingeSolver:
+    """Minimises an objective with the hinge; remembers the multipliers from one η to the next."""
+
+    noise: float
+    verbose: int = 0
+    multipliers: np.ndarray | None = field(default=None, init=False)
+
+    def __call__(
+        self, objective: LinearObjective, theta: np.ndarray, *, tol: float, max_iter: int
+    ) -> Solution:
+        """Give the minimum; its value is the hinge objective's."""
+        scores = objective.scores
+        fresh = self.multipliers is None
+        a = np.full(len(scores.y), 0.5) if self.multipliers is None else self.multipliers
+        mu, n_iter = FIRST_MU if fresh else NEXT_MU, 0
+        for left in reversed(range(ROUNDS)):
+            smooth = objective.with_loss(SmoothedHinge(mu, a))
+            found = self._minimise(smooth, theta, max(tol, INEXACT * mu), max_iter - n_iter)
+            theta, n_iter = found.theta, n_iter + found.n_iter
+            a = to_numpy(SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta)))
+            value = objective.with_loss(HINGE)(theta)[0]
+            close = value - found.value <= tol * abs(value)
+            if (close and found.gradient_norm <= tol) or not found.converged or not left:
+                break
+            mu = max(mu * SHRINK, LEAST_MU)
+        self.multipliers = a
+        return replace(found, value=value, n_iter=n_iter, converged=close and found.converged)
+
+    def _minimise(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
+        """L-BFGS in stretches, each from the curvature where it begins."""
+        n_iter = 0
+        floor = FLOOR * smooth.mean_square()
+        while True:
+            solution = lbfgs(
+                smooth,
+                theta,
+                metric=_metric(smooth, theta, floor),
+                tol=tol,
+                max_iter=min(REFRESH, max(max_iter - n_iter, 1)),
+                noise=self.noise,
+                verbose=self.verbose,
+            )
+            n_iter += solution.n_iter
+            stuck = solution.n_iter == 0
+            if solution.converged or stuck or n_iter >= max_iter:
+                return replace(solution, n_iter=n_iter)
+            theta = solution.theta
+
+
+def _metric(objective: LinearObjective, theta: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Invert the curvature; its diagonal alone would do little for kinks, but for many features must do."""
+    if len(theta) > FULL_CURVATURE:
+        return objective.metric()
+    H = objective.curvature(theta)
+    H[np.diag_indices_from(H)] += np.where(floor > 0, floor, 1.0)
+    factor, _ = dpotrf(H, lower=1, overwrite_a=1)
+    inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+    below = np.tril(inverse, -1)
+    return np.tril(inverse) + below.T

@@ -1,0 +1,41 @@
+"""How much memory there is, so that a kernel matrix is refused before it brings the machine down."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+UNKNOWN = 4 * 2**30  # where the system does not tell
+
+
+def available_memory() -> int:
+    """Bytes this process may still take: the system's free memory, or its control group's limit."""
+    candidates = [_meminfo(), _control_group()]
+    found = [value for value in candidates if value is not None]
+    return min(found) if found else _physical()
+
+
+def _meminfo() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _control_group() -> int | None:
+    """Limit minus use of a container (version 2 of control groups); "max" means none."""
+    folder = Path("/sys/fs/cgroup")
+    try:
+        limit = int((folder / "memory.max").read_text())
+        return max(limit - int((folder / "memory.current").read_text()), 0)
+    except (OSError, ValueError):
+        return None
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, OSError, ValueError):
+        return UNKNOWN

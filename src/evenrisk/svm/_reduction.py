@@ -1,0 +1,116 @@
+"""A kernel machine as a linear one: the kernel's numerical rank, and the way back.
+
+Conventions
+-----------
+k(x, z) a kernel; m landmarks, K (m, m) their kernel matrix. Pivoted Cholesky finds r pivots S among them and
+T (r, r) lower triangular with K ≈ k(·, S) T⁻ᵀ T⁻¹ k(S, ·), no entry off by more than a tolerance. So
+φ(x) = T⁻¹ k(S, x) are r features, ‖w‖ is the norm of f(x) = wᵀφ(x) in the kernel's space, and
+f = Σ_j α_j k(S_j, ·) with α = T⁻ᵀ w. With all points as landmarks this is the exact machine, with some of
+them Nyström's; nothing else differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+from evenrisk._xp import blocks
+
+Kernel = Callable[[Any, Any], np.ndarray]  # rows of x (n, …), rows of z (r, …) → (n, r)
+SCORE_ACCURACY = 1e-5  # how far the reduction may move a raw score
+ASYMMETRY = 1e-6  # of the largest entry
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """φ(x) = T⁻¹ k(S, x)."""
+
+    kernel: Kernel
+    support: Any  # S, rows
+    T: np.ndarray
+
+    @classmethod
+    def of(cls, kernel: Kernel, landmarks: Any, alpha: float) -> Reduction:
+        """Reduce to the landmarks' numerical rank.
+
+        A subgradient of the mean loss has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
+        an error in the kernel moves a score by at most 1/λ times as much.
+        """
+        K = _checked(kernel(landmarks, landmarks))
+        largest = float(K.diagonal().max(initial=0.0))
+        rounding = len(K) * float(np.finfo(np.float64).eps) * largest
+        tolerance = max(SCORE_ACCURACY * alpha, rounding)
+        factor, pivots, rank, _ = dpstrf(K, tol=tolerance, lower=1)
+        kept = pivots[: max(rank, 1)] - 1
+        T = np.tril(factor[: len(kept), : len(kept)])
+        if not T.diagonal().all():  # a kernel that is 0 everywhere
+            T = np.eye(1)
+        reduction = cls(kernel, landmarks[kept], T)
+        _refuse_indefinite(K, reduction.features(landmarks), tolerance + 1e-8 * largest)
+        return reduction
+
+    def features(self, X: Any) -> np.ndarray:
+        """φ of each row of X (n, r), block by block."""
+        out = np.empty((X.shape[0], len(self.T)))
+        for block in blocks(out):
+            out[block] = solve_triangular(self.T, self.kernel(X[block], self.support).T, lower=True).T
+        return out
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """α = T⁻ᵀ w."""
+        return solve_triangular(self.T, w, lower=True, trans="T")
+
+
+class SharedRows:
+    """Rows of `base` (m, r) by index (n,): X[i] = base[index[i]], multiplied without being written out."""
+
+    def __init__(self, base: np.ndarray, index: np.ndarray) -> None:
+        self.base, self.index = base, index
+        self.shape, self.dtype = (len(index), base.shape[1]), base.dtype
+        self.T = _Transposed(self)
+
+    def __matmul__(self, w: np.ndarray) -> np.ndarray:
+        return (self.base @ w)[self.index]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return self.base[self.index[rows]]
+
+
+class _Transposed:
+    """Xᵀ r adds up r over the rows that share a row of the base."""
+
+    def __init__(self, rows: SharedRows) -> None:
+        self.rows = rows
+
+    def __matmul__(self, r: np.ndarray) -> np.ndarray:
+        base = self.rows.base
+        return base.T @ np.bincount(self.rows.index, weights=r, minlength=len(base))
+
+
+def _checked(K: np.ndarray) -> np.ndarray:
+    """Refuse a matrix that cannot be a kernel's."""
+    K = np.asarray(K, dtype=np.float64)
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise ValueError(f"`kernel` must give one value per pair of rows, got shape {K.shape}")
+    if not np.isfinite(K).all():
+        raise ValueError("`kernel` must give finite values, got NaN or infinity")
+    worst = float(np.abs(K - K.T).max(initial=0.0))
+    if worst > ASYMMETRY * float(np.abs(K).max(initial=0.0)):
+        raise ValueError(f"`kernel` must be symmetric, got values that differ by {worst:.3g}")
+    return K
+
+
+def _refuse_indefinite(K: np.ndarray, features: np.ndarray, tolerance: float) -> None:
+    """Compare K with what its Cholesky factor gives back, along one direction: O(m²) and enough."""
+    v = np.random.default_rng(0).choice([-1.0, 1.0], len(K))
+    worst = float(np.abs(K @ v - features @ (features.T @ v)).max(initial=0.0))
+    if worst > 10 * len(K) * tolerance:
+        raise ValueError(
+            "`kernel` must be positive semi-definite, got one with negative eigenvalues "
+            f"(its factor is off by {worst:.3g})"
+        )
