@@ -1,30 +1,48 @@
 """The command line, as a user runs it: in a process of its own."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from evenrisk import __version__, cli
+from optional import need
+
+HERE = Path(__file__).parent
+TINY = [sys.executable, str(HERE / "tiny_reproduce.py")]
+FIGURES = ("parity_curves", "risk_distributions", "tradeoff")
 
 
-def run(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "evenrisk.cli", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(*arguments, command=(sys.executable, "-m", "evenrisk.cli"), cwd=None):
+    return subprocess.run([*command, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def contents(folder):
+    """Every file below a folder, by name."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
+    """The same run twice: in one process, and in two."""
+    need("cvxpy")
+    need("dccp")
     folder = tmp_path_factory.mktemp("reproduce")
-    done = [run("reproduce", "--splits", "2", "--out", str(folder / name)) for name in ("one", "two")]
+    done = [
+        run("reproduce", "--splits", "3", "--out", str(folder / jobs), "--jobs", jobs, command=TINY)
+        for jobs in ("1", "2")
+    ]
     return done, folder
 
 
@@ -34,6 +52,8 @@ def test_help_and_version():
     assert "fair at every threshold" in done.stdout
     assert "reproduce" in done.stdout
     assert run("--version").stdout.split()[-1] == __version__
+    text = run("reproduce", "--help").stdout
+    assert all(option in text for option in ("--splits", "--seed", "--out", "--quick", "--jobs"))
 
 
 def test_reproduce_prints_tables_and_is_quiet_otherwise(results):
@@ -41,52 +61,156 @@ def test_reproduce_prints_tables_and_is_quiet_otherwise(results):
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line and "building the font cache" not in line]
     assert lines == []  # no bar and no warning in a pipe
-    for word in (
-        "Demographic parity",
-        "Equalized odds",
+    for words in (
+        "Table 1. Demographic parity",
+        "Table 2. Equalized odds",
         "Baseline",
+        "Zafar-DP",
+        "Zafar-EO",
         "LR-HA",
-        "LR-GA",
-        "LR-gap",
-        "Chance alone",
+        "chance alone",
+        "Does the claim hold?",
     ):
-        assert word in done.stdout
+        assert words in done.stdout
 
 
-def test_reproduce_writes_the_same_bytes_every_time(results):
-    _, folder = results
-    names = sorted(path.name for path in (folder / "one").iterdir())
-    assert names == [
-        "parity_curves.csv",
-        "parity_curves.png",
-        "parity_curves.svg",
-        "results.json",
-        "tables.csv",
-        "tables.md",
-    ]
+def test_the_number_of_processes_changes_no_byte(results):
+    done, folder = results
+    assert [each.returncode for each in done] == [0, 0]
+    one, two = contents(folder / "1"), contents(folder / "2")
+    names = {"results.json", "tables.md", "tables.csv", "index.html"}
+    names |= {f"{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "csv")}
+    names |= {f"{kind}/split_{i:03d}.npz" for kind in ("splits", "scores") for i in range(3)}
+    assert set(one) == set(two) == names
     for name in names:
-        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes(), name
+        assert one[name] == two[name], name
+    assert done[0].stdout.replace(str(folder / "1"), "") == done[1].stdout.replace(str(folder / "2"), "")
+
+
+def test_tables_recomputed_from_the_saved_scores_equal_the_printed_ones(results):
+    (done, _), folder = results
+    script = HERE.parent / "scripts" / "recompute_tables.py"
+    again = run(str(folder / "1"), command=(sys.executable, str(script)))
+    assert again.returncode == 0, again.stdout
+    row = next(line for line in again.stdout.splitlines() if line.startswith("LR-HA"))
+    printed = next(line for line in done.stdout.splitlines() if line.strip().startswith("LR-HA"))
+    for number in row.split()[1:]:
+        assert number in printed
+
+    # and the comparison can fail
+    stored = json.loads((folder / "1" / "results.json").read_text())
+    stored["tables"]["equalized_odds"][1]["rank_gap"]["sd"] += 1e-6
+    spoilt = folder / "spoilt"
+    spoilt.mkdir()
+    (spoilt / "scores").symlink_to(folder / "1" / "scores")
+    (spoilt / "results.json").write_text(json.dumps(stored))
+    assert run(str(spoilt), command=(sys.executable, str(script))).returncode == 1
+
+
+def test_figures_come_with_the_arrays_behind_them(results):
+    _, folder = results
+    rows = json.loads((folder / "1" / "results.json").read_text())["tables"]["demographic_parity"]
+    baseline = next(row for row in rows if row["method"] == "Baseline")
+    read = {"delimiter": ",", "names": True, "dtype": None, "encoding": "utf-8"}
+    curves = np.genfromtxt(folder / "1" / "parity_curves.csv", **read)
+    here = (curves["parity"] == "demographic_parity") & (curves["method"] == "Baseline")
+    at_half = curves[here & (curves["threshold"] == 0.5)]
+    assert at_half["gap_mean"][0] == pytest.approx(baseline["gap"]["mean"], rel=1e-12)
+    path = np.genfromtxt(folder / "1" / "tradeoff.csv", **read)
+    start = path[
+        (path["parity"] == "demographic_parity") & (path["method"] == "LR-HA") & (path["eta_or_c"] == 0)
+    ]
+    assert start["accuracy_mean"][0] == pytest.approx(baseline["accuracy"]["mean"], rel=1e-12)
+    bins = np.genfromtxt(folder / "1" / "risk_distributions.csv", **read)
+    one = bins[(bins["parity"] == "DP") & (bins["method"] == "LR-HA") & (bins["level"] == "strong")]
+    one = one[one["group"] == "Caucasian"]
+    assert ((one["bin_right"] - one["bin_left"]) * one["density"]).sum() == pytest.approx(1)
 
 
 def test_reproduce_measures_what_compas_is_known_for(results):
     _, folder = results
-    summary = json.loads((folder / "one" / "results.json").read_text())
+    summary = json.loads((folder / "1" / "results.json").read_text())
     rows = {row["method"]: row for row in summary["tables"]["demographic_parity"]}
     assert 0.64 < rows["Baseline"]["accuracy"]["mean"] < 0.70
     assert 0.23 < rows["Baseline"]["max_gap"]["mean"] < 0.32
-    assert rows["LR-gap"]["max_gap"]["mean"] < 0.6 * rows["Baseline"]["max_gap"]["mean"]
+    assert rows["Zafar-DP"]["gap"]["mean"] < 0.5 * rows["Baseline"]["gap"]["mean"]
     assert 0.03 < summary["noise_floor"]["demographic_parity"]["max_gap"]["mean"] < 0.06
-    table = (folder / "one" / "tables.md").read_text()
-    assert f"{rows['Baseline']['accuracy']['mean']:.3f}" in table
-    curves = np.genfromtxt(
-        folder / "one" / "parity_curves.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
+
+
+def start(out, *arguments):
+    command = [*TINY, "reproduce", "--splits", "3", "--out", str(out), *arguments]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    at_half = curves[
-        (curves["parity"] == "demographic_parity")
-        & (curves["method"] == "Baseline")
-        & (curves["threshold"] == 0.5)
-    ]
-    assert at_half["gap_mean"][0] == pytest.approx(rows["Baseline"]["gap"]["mean"], rel=1e-12)
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def alive(session):
+    """Processes of a session that are still running."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
+@pytest.mark.parametrize(("how", "jobs"), [(signal.SIGINT, "1"), (signal.SIGINT, "2"), (signal.SIGKILL, "2")])
+def test_an_interrupted_run_goes_on_where_it_stopped(results, tmp_path, how, jobs):
+    _, folder = results
+    out = tmp_path / "out"
+    process = start(out, "--jobs", jobs)
+    wait_for(out / "splits" / "split_000.npz", process)
+    os.kill(process.pid, how)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    if how == signal.SIGINT:
+        assert "Finished splits are kept" in err
+        assert "Traceback" not in err
+    assert not (out / "results.json").exists()
+    deadline = time.monotonic() + 20
+    while alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(process.pid)  # workers do not outlive the command
+
+    kept = {path: path.stat().st_mtime_ns for path in (out / "splits").glob("split_*.npz")}
+    assert kept
+    done = run("reproduce", "--splits", "3", "--out", str(out), "--jobs", jobs, command=TINY)
+    assert done.returncode == 0, done.stderr
+    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
+    assert contents(out) == contents(folder / "1")  # nothing is left over either
+
+
+def test_splits_of_other_settings_or_half_written_ones_are_fitted_again(results, tmp_path):
+    _, folder = results
+    out = tmp_path / "out"
+    (out / "splits").mkdir(parents=True)
+    (out / "scores").mkdir()
+    whole = (folder / "1" / "splits" / "split_001.npz").read_bytes()
+    (out / "splits" / "split_000.npz").write_bytes(whole[: len(whole) // 2])
+    (out / "splits" / "split_001.npz").write_bytes(whole)
+    (out / "scores" / "split_007.npz").write_bytes(b"of an earlier run")
+    done = run("reproduce", "--splits", "2", "--seed", "5", "--out", str(out), command=TINY)
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((out / "results.json").read_text())["settings"]
+    assert (settings["seed"], settings["splits"]) == (5, 2)
+    with (
+        np.load(out / "splits" / "split_001.npz") as fresh,
+        np.load(folder / "1" / "splits" / "split_001.npz") as old,
+    ):
+        assert not np.array_equal(fresh["rows"], old["rows"])
+    assert sorted(path.name for path in (out / "scores").iterdir()) == ["split_000.npz", "split_001.npz"]
 
 
 def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
@@ -100,6 +224,13 @@ def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "dccp" else name)
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "Zafar-EO needs dccp: pip install 'evenrisk[paper]'" in done.output
+
+
 def test_bad_usage_is_exit_2_and_says_why(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("kept")
@@ -108,4 +239,5 @@ def test_bad_usage_is_exit_2_and_says_why(tmp_path):
     assert "--out must be a folder that can be written" in done.stderr
     assert blocked.read_text() == "kept"
     assert run("reproduce", "--splits", "0").returncode == 2
+    assert run("reproduce", "--jobs", "0").returncode == 2
     assert run("nonsense").returncode == 2

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenrisk import FairLogisticRegression, GapDistance
+from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, GapDistance
 
 pytestmark = [
     # the checks' data sets have a dozen rows, are separable, or random
@@ -37,24 +37,49 @@ def derived_groups(X, y, sample_weight):
     return [group.get(key, 0) for key in keys]
 
 
-class GroupsFromRows(FairLogisticRegression):
+class GroupsFromRows:
     """With the penalty on, and the signature that scikit-learn's checks know."""
 
     def fit(self, X, y, sample_weight=None):
         return super().fit(X, y, sample_weight, sensitive_features=derived_groups(X, y, sample_weight))
 
 
+class Logistic(GroupsFromRows, FairLogisticRegression):
+    pass
+
+
+class Linear(GroupsFromRows, FairLinearSVC):
+    pass
+
+
+class Kernel(GroupsFromRows, FairKernelSVC):
+    pass
+
+
 @parametrize_with_checks(
     [
         FairLogisticRegression(eta=0),
         FairLogisticRegression(eta=0, alpha=0.01, fit_intercept=False),
-        GroupsFromRows(),
-        GroupsFromRows(distance=GapDistance(scale="rank")),
-        GroupsFromRows(distance="histogram", eta=0.5),
-        GroupsFromRows(distance="gaussian", eta=0.5),
-        GroupsFromRows("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1),
-        GroupsFromRows("equal_opportunity", distance="histogram"),
-        GroupsFromRows("equal_opportunity"),
+        Logistic(),
+        Logistic(distance=GapDistance(scale="rank")),
+        Logistic(distance="histogram", eta=0.5),
+        Logistic(distance="gaussian", eta=0.5),
+        Logistic("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1),
+        Logistic("equal_opportunity", distance="histogram"),
+        Logistic("equal_opportunity"),
+        FairLinearSVC(eta=0),
+        FairLinearSVC(eta=0, alpha=0.01, loss="squared_hinge", fit_intercept=False),
+        Linear(),
+        Linear("equal_opportunity", distance="histogram", eta=0.5),
+        Linear(distance="gaussian", eta=0.1, alpha=0.1),
+        Linear("equal_opportunity", distance=GapDistance(scale="rank"), loss="squared_hinge", alpha=0.01),
+        FairKernelSVC(eta=0),
+        FairKernelSVC(eta=0, kernel="precomputed"),
+        FairKernelSVC(eta=0, kernel="poly", n_components=8, random_state=0, loss="squared_hinge"),
+        Kernel(),
+        Kernel("equal_opportunity", distance="histogram", eta=0.5, kernel="linear"),
+        Kernel(distance="gaussian", eta=0.1, alpha=0.1, n_components=15, random_state=0),
+        Kernel("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1, loss="squared_hinge"),
     ]
 )
 def test_scikit_learns_checks(estimator, check):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 import click
 
 from evenrisk import __version__
+
+QUICK_SPLITS = 3
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,18 +29,17 @@ def main() -> None:
     default="results",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for tables and figures.",
+    help="Folder for tables, figures, scores and a page.",
 )
-def reproduce(splits: int, seed: int, out: Path) -> None:
-    """Run the paper's comparison on COMPAS: plain against fair logistic regression."""
-    from rich.console import Console
-    from rich.progress import Progress
+@click.option("--quick", is_flag=True, help="3 splits only.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per core]")
+def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) -> None:
+    """Run the paper's experiment on COMPAS: both tables, all figures.
 
-    from evenrisk._files import write_text
-    from evenrisk.paper import METHODS, run_experiment
-    from evenrisk.paper.figures import parity_curves
-    from evenrisk.paper.protocol import PARITIES
-    from evenrisk.paper.tables import print_tables, summarise, to_csv, to_json, to_markdown
+    Finished splits are kept: after an interruption the same command goes on where it stopped.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -43,21 +47,43 @@ def reproduce(splits: int, seed: int, out: Path) -> None:
     except OSError as error:
         message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
         raise click.UsageError(message) from error
+    paper = _paper()
+    protocol, n_splits = paper.Protocol(seed=seed), QUICK_SPLITS if quick else splits
     console = Console(stderr=True)
+    columns = (TextColumn("fitting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # a bar on a terminal, silence in a pipe
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("fitting", total=splits * len(METHODS) * len(PARITIES))
-        experiment = run_experiment(splits, seed, step=lambda: bar.advance(task))
-    summary = summarise(experiment)
-    print_tables(summary)
-    for name, text in (
-        ("tables.md", to_markdown(summary)),
-        ("tables.csv", to_csv(summary)),
-        ("results.json", to_json(summary)),
-    ):
-        write_text(out / name, text)
-    parity_curves(experiment, out)
-    click.echo(f"Tables and figures are in {out}/")
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("fitting", total=n_splits * protocol.steps)
+        try:
+            paper.run(out, protocol, n_splits, jobs or _cores(), step=lambda n: bar.advance(task, n))
+        except KeyboardInterrupt:
+            bar.stop()
+            click.echo(
+                f"Interrupted. Finished splits are kept in {out}/splits; run it again to go on.", err=True
+            )
+            raise SystemExit(130) from None
+    experiment = paper.Experiment(paper.load_all(out, protocol, n_splits), protocol)
+    summary = paper.summarise(experiment)
+    paper.print_tables(summary)
+    paper.write_results(experiment, summary, out)
+    click.echo(f"Tables, figures and scores are in {out}/; open {out}/index.html")
+
+
+def _paper() -> Any:
+    """Open the room of the paper, which needs two more packages."""
+    missing = [name for name in ("cvxpy", "dccp") if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"the paper's baseline Zafar-EO needs {' and '.join(missing)}: pip install 'evenrisk[paper]'"
+        )
+    from evenrisk import paper
+
+    return paper
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ class LinearObjective:
             bend = scores.loss.rows(block).curvature(scores.y[block], g[block])
             bend = bend * scores.weight[block] / scores.total
             bent = np.flatnonzero(bend)  # of a hinge few rows
-            root = self._rows(block)[bent] * np.sqrt(bend[bent])[:, None]
+            root = self._rows(block.start + bent) * np.sqrt(bend[bent])[:, None]
             H += root.T @ root
         diagonal = np.arange(self.n_features)
         H[diagonal, diagonal] += self.alpha
@@ -164,10 +164,10 @@ class LinearObjective:
         square[: self.n_features] = self._mean_square(self.scores.weight / self.scores.total)
         return square
 
-    def _rows(self, block: slice) -> np.ndarray:
-        """Rows of X, dense, with the intercept's column."""
+    def _rows(self, block: Any) -> np.ndarray:
+        """Rows of X, dense float64, with the intercept's column."""
         X = self.X[block]
-        X = X.toarray() if is_sparse(X) else X
+        X = cast(X.toarray() if is_sparse(X) else X, np.float64)
         return np.column_stack([X, np.ones(X.shape[0])]) if self.fit_intercept else X
 
     def _inverse_moments(self, share: Array) -> np.ndarray:

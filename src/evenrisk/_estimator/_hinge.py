@@ -25,6 +25,7 @@ REFRESH = 50  # iterations after which the curvature is taken anew
 FLOOR = 1e-3  # of E x²: curvature where no row bends and no penalty pulls
 FULL_CURVATURE = 1024  # parameters up to which the curvature matrix is formed
 ROUNDS = 40
+TIED = 1e-3  # range of the raw scores below which a constant score takes their place where it is better
 
 
 @dataclass
@@ -41,40 +42,63 @@ class HingeSolver:
         """Give the minimum; its value is the hinge objective's."""
         scores = objective.scores
         fresh = self.multipliers is None
+        if not fresh and not theta[: objective.n_features].any():
+            return _constant(objective)  # it was the minimum at a smaller η
         a = np.full(len(scores.y), 0.5) if self.multipliers is None else self.multipliers
         mu, n_iter = FIRST_MU if fresh else NEXT_MU, 0
         for left in reversed(range(ROUNDS)):
             smooth = objective.with_loss(SmoothedHinge(mu, a))
-            found = self._minimise(smooth, theta, max(tol, INEXACT * mu), max_iter - n_iter)
+            enough = max(tol, INEXACT * mu)
+            found = self._minimise(smooth, theta, enough, tol, max_iter - n_iter)
             theta, n_iter = found.theta, n_iter + found.n_iter
             a = to_numpy(SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta)))
             value = objective.with_loss(HINGE)(theta)[0]
             close = value - found.value <= tol * abs(value)
-            if (close and found.gradient_norm <= tol) or not found.converged or not left:
+            settled = found.gradient_norm <= tol or found.gradient_norm > enough
+            if (close and settled) or not found.converged or not left:
                 break
             mu = max(mu * SHRINK, LEAST_MU)
         self.multipliers = a
-        return replace(found, value=value, n_iter=n_iter, converged=close and found.converged)
+        found = replace(found, value=value, n_iter=n_iter, converged=close and found.converged)
+        if np.ptp(to_numpy(objective.raw_scores(theta))) > TIED:
+            return found
+        return min(found, replace(_constant(objective), n_iter=n_iter), key=lambda each: each.value)
 
-    def _minimise(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
-        """L-BFGS in stretches, each from the curvature where it begins."""
-        n_iter = 0
-        floor = FLOOR * smooth.mean_square()
+    def _minimise(
+        self, smooth: LinearObjective, theta: np.ndarray, enough: float, tol: float, max_iter: int
+    ) -> Solution:
+        """L-BFGS in stretches, each from the curvature where it begins, until one hardly lowers the value.
+
+        The gradient alone would not end it: where GA pulls the weights to 0, it grows without bound.
+        """
+        n_iter, floor, before = 0, FLOOR * smooth.mean_square(), smooth(theta)[0]
+        renewed = len(theta) <= FULL_CURVATURE
         while True:
             solution = lbfgs(
                 smooth,
                 theta,
                 metric=_metric(smooth, theta, floor),
-                tol=tol,
-                max_iter=min(REFRESH, max(max_iter - n_iter, 1)),
+                tol=enough,
+                max_iter=min(REFRESH if renewed else max_iter, max(max_iter - n_iter, 1)),
                 noise=self.noise,
                 verbose=self.verbose,
             )
             n_iter += solution.n_iter
             stuck = solution.n_iter == 0
-            if solution.converged or stuck or n_iter >= max_iter:
-                return replace(solution, n_iter=n_iter)
-            theta = solution.theta
+            idle = renewed and solution.n_iter == REFRESH
+            idle = idle and before - solution.value <= tol * abs(solution.value)
+            if solution.converged or idle or stuck or n_iter >= max_iter:
+                return replace(solution, n_iter=n_iter, converged=solution.converged or idle)
+            theta, before = solution.theta, solution.value
+
+
+def _constant(objective: LinearObjective) -> Solution:
+    """w = 0 and the best constant score, ±1 as the majority. All scores tie there, so that E_f = 0."""
+    scores = objective.scores
+    theta = np.zeros(objective.n_features + objective.fit_intercept)
+    if objective.fit_intercept:
+        theta[-1] = np.sign(2 * float((scores.weight * scores.y).sum()) / scores.total - 1)
+    return Solution(theta, objective.with_eta(0.0)(theta)[0], 0.0, 0, True)
 
 
 def _metric(objective: LinearObjective, theta: np.ndarray, floor: np.ndarray) -> np.ndarray:
@@ -83,7 +107,9 @@ def _metric(objective: LinearObjective, theta: np.ndarray, floor: np.ndarray) ->
         return objective.metric()
     H = objective.curvature(theta)
     H[np.diag_indices_from(H)] += np.where(floor > 0, floor, 1.0)
-    factor, _ = dpotrf(H, lower=1, overwrite_a=1)
+    factor, failed = dpotrf(H, lower=1, overwrite_a=1)
+    if failed:
+        return objective.metric()
     inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
     below = np.tril(inverse, -1)
     return np.tril(inverse) + below.T

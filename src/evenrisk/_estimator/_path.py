@@ -17,6 +17,7 @@ from evenrisk.objective import LinearObjective
 from evenrisk.solvers import Solution, ladder, lbfgs, momentum
 
 SOLVERS = ("auto", "lbfgs", "momentum")
+WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
 ON_THE_WAY = 1e-4  # points that nobody asked for are solved to this gradient: enough to stay in the basin
 
 
@@ -48,6 +49,8 @@ def walk(
     tol = max(settings.tol, 100 * eps)  # float32 has no finer gradient
     minimise = _minimiser(objective, settings, 50 * eps)
     nothing = np.zeros(objective.n_features + objective.fit_intercept)
+    if start is not None and not start[: objective.n_features].any():
+        start = None  # every distance is blind at w = 0
     theta, first, n_iter = nothing if start is None else start, None, 0
     wanted = set(etas)
     way = {0.0, *ladder(max(etas))} if start is None and max(etas) > 0 else set()
@@ -95,9 +98,10 @@ def _minimiser(
 
 def _say_if_not_converged(solution: Solution, eta: float, tol: float, max_iter: int) -> None:
     if not solution.converged:
+        steep = solution.gradient_norm > tol
+        where = f"a gradient of {solution.gradient_norm:.1e}, above" if steep else "the hinge not within"
         tell(
-            f"the solver stopped after {solution.n_iter} iterations at eta={eta:g} with a gradient of "
-            f"{solution.gradient_norm:.1e}, above tol={tol:.1e}. Raise max_iter (now {max_iter}) "
-            "or tol, or standardise the features",
+            f"the solver stopped after {solution.n_iter} iterations at eta={eta:g} with {where} "
+            f"tol={tol:.1e}. Raise max_iter (now {max_iter}) or tol, or standardise the features",
             ConvergenceWarning,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -58,6 +59,8 @@ class PenalisedClassifier(FairClassifier):
             Fitted copies of this estimator, in the order of `etas`. Each starts where the next smaller one
             ended, so a fine path can stay in a minimum that a single fit at the same eta does not find.
         """
+        if np.ndim(etas) != 1:
+            raise ValueError(f"`etas` must be a sequence of numbers, got {etas!r}")
         etas = [float(check_number("etas", eta, low=0)) for eta in etas]
         if not etas:
             raise ValueError("`etas` must have at least 1 value, got 0")
@@ -69,7 +72,7 @@ class PenalisedClassifier(FairClassifier):
             model._inherit(strictest)
             model._keep(problem, point, data)
             models[point.eta] = model
-        return [models[eta] for eta in etas]
+        return [copy(models[eta]) for eta in etas]  # an eta may come twice
 
     def _check_parameters(self) -> None:
         check_number("eta", self.eta, low=0)

@@ -1,4 +1,4 @@
-"""The experiment as tables: on the terminal, as Markdown, CSV and JSON, all from one list of rows."""
+"""The summary as tables: on the terminal, as Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from evenrisk.paper.protocol import COLUMNS, ETA_NOTE, PARITIES, Experiment
+from evenrisk.paper.claims import CLAIMED
+from evenrisk.paper.claims import HEADINGS as CLAIM_HEADINGS
+from evenrisk.paper.measures import COLUMNS, OF_CHANCE
+from evenrisk.paper.protocol import PAPER_COLUMNS
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -22,104 +23,192 @@ HEADINGS = {
     "auc": "AUC",
     "score_sd": "sd of s",
 }
-MAIN_COLUMNS = ("accuracy", "gap", "max_gap", "rank_gap", "auc")
-TITLES = {"demographic_parity": "Demographic parity", "equalized_odds": "Equalized odds"}
+MAIN_COLUMNS = ("accuracy", "gap", "std", "max_gap")
+TITLES = {
+    "demographic_parity": "Table 1. Demographic parity",
+    "equalized_odds": "Table 2. Equalized odds",
+}
+UNMATCHED = "†"
+CHANCE = "chance alone"
 
 
-def summarise(experiment: Experiment) -> dict[str, Any]:
-    """Give {"tables": {parity: [row, …]}, "noise_floor": …, "settings": …}, means and sd over splits."""
-    tables, floors = {}, {}
-    for parity in PARITIES:
-        tables[parity] = [
-            {"method": method.name, "eta": method.eta}
-            | {name: _mean_sd(experiment.values[parity, method.name][name]) for name in COLUMNS}
-            | {"warnings": _warnings(experiment, parity, method.name)}
-            for method in experiment.methods
+def header(columns: Sequence[str] = COLUMNS) -> list[str]:
+    """Give the headings of a table."""
+    return ["method", "η or c", *(HEADINGS[name] for name in columns)]
+
+
+def body(
+    summary: dict[str, Any], parity: str, columns: Sequence[str] = COLUMNS, *, spread: bool = True
+) -> list[list[str]]:
+    """Write a table's rows, the noise floor last; a narrow terminal has no room for the spread."""
+    rows = [_cells(row, columns, spread=spread) for row in summary["tables"][parity]]
+    return [*rows, _chance(summary["noise_floor"][parity], columns)]
+
+
+def first_of_ours(summary: dict[str, Any], parity: str) -> int:
+    """Above which row the rule goes that sets our rows apart from the paper's."""
+    return [row["ours"] for row in summary["tables"][parity]].index(True)
+
+
+def _cells(row: dict[str, Any], columns: Sequence[str], *, spread: bool) -> list[str]:
+    name = row["method"] + ("" if row["matched"] else f" {UNMATCHED}")
+    return [name, _strength(row, spread=spread), *(_cell(row, column, spread=spread) for column in columns)]
+
+
+def _strength(row: dict[str, Any], *, spread: bool) -> str:
+    """Write η, which differs from split to split, or c, which does not."""
+    if "c" in row:
+        return f"c = {row['c']:g}"
+    return _with_sd(row["eta"], "{:.3g}", spread=spread) if row["eta"]["mean"] else "0"
+
+
+def _cell(row: dict[str, Any], column: str, *, spread: bool) -> str:
+    text = _with_sd(row[column], "{:.3f}", spread=spread)
+    if row["paper"] is not None and column in PAPER_COLUMNS:
+        text += f" [{row['paper'][column]:.3f}]"
+    return text
+
+
+def _with_sd(value: dict[str, float | None], form: str, *, spread: bool) -> str:
+    mean = form.format(value["mean"])
+    return f"{mean} ± {form.format(value['sd'])}" if spread and value["sd"] is not None else mean
+
+
+def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[str]:
+    """Write the noise floor: mean and 95 % point."""
+    cells = [
+        f"{floor[name]['mean']:.3f} (95 %: {floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
+        for name in columns
+    ]
+    return [CHANCE, "", *cells]
+
+
+def notes(summary: dict[str, Any], parity: str) -> list[str]:
+    """Give what stands below a table."""
+    rows, n = summary["tables"][parity], summary["settings"]["splits"]
+    target = summary["settings"]["zafar_accuracy"][parity]
+    found = [
+        f"Mean ± sd over {n} splits; in brackets the paper's figure, of one split. The last row is the plain "
+        "model's under permuted race: mean and 95 % point.",
+        f"c is the bound whose mean accuracy on the validation parts is nearest the paper's {target:.3f}; "
+        "η is matched in each split to Zafar's accuracy on its validation part.",
+        "Int. and STD are not measures of fairness: a constant gap of 0.3 has 0 in both. Read the max gap.",
+    ]
+    unmatched = [row["method"] for row in rows if not row["matched"]]
+    if unmatched:
+        found.append(
+            f"{UNMATCHED} {', '.join(unmatched)}: accuracy not matched, the path jumps or ends before; shown "
+            "at the nearest point."
+        )
+    for row in rows:
+        if row["collapsed"]:
+            found.append(f"{row['method']}: scores collapsed (sd below 0.01) in {row['collapsed']} splits.")
+        if row["unfinished"]:
+            found.append(f"{row['method']}: {row['unfinished']} fits along the paths did not converge.")
+    return found
+
+
+def claim_header() -> list[str]:
+    """Give the headings of the table of claims."""
+    names = [CLAIM_HEADINGS[name] for name in CLAIMED]
+    return ["method", *(f"{name} − Zafar's" for name in names), *(f"{name} − rescaled" for name in names)]
+
+
+def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
+    """Write the paired differences with their standard errors; a star where 95 % of them exclude 0."""
+    return [
+        [
+            claim["method"],
+            *(
+                _difference(claim[against][column])
+                for against in ("zafar", "zafar_rescaled")
+                for column in CLAIMED
+            ),
         ]
-        mean, p95 = np.mean(experiment.floors[parity], axis=0)
-        floors[parity] = {"max_gap": {"mean": float(mean), "p95": float(p95)}}
-    return {"tables": tables, "noise_floor": floors, "settings": dict(experiment.settings)}
-
-
-def _warnings(experiment: Experiment, parity: str, method: str) -> dict[str, int]:
-    """Kind of warning → in how many splits the fit gave it."""
-    found = {kind: n for (p, m, kind), n in experiment.warned.items() if (p, m) == (parity, method)}
-    return dict(sorted(found.items()))
-
-
-def _mean_sd(values: list[float]) -> dict[str, float | None]:
-    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
-
-
-def _cells(row: dict[str, Any], columns: Sequence[str] = COLUMNS, *, spread: bool = True) -> list[str]:
-    """Write a row; one split has no spread, and a narrow terminal no room for it."""
-    spread = spread and row[columns[0]]["sd"] is not None
-    numbers = [
-        f"{row[name]['mean']:.3f}" + (f" ± {row[name]['sd']:.3f}" if spread else "") for name in columns
+        for claim in summary["claims"][parity]
     ]
-    return [row["method"], f"{row['eta']:g}", *numbers]
 
 
-def _notes(summary: dict[str, Any], parity: str) -> list[str]:
-    """What stands below a table."""
-    gap = summary["noise_floor"][parity]["max_gap"]
-    notes = [f"Chance alone, with race permuted: max gap {gap['mean']:.3f} (95 % point {gap['p95']:.3f})."]
-    notes.append(ETA_NOTE)
-    notes += [
-        f"{row['method']}: {kind} in {count} of {summary['settings']['splits']} splits."
-        for row in summary["tables"][parity]
-        for kind, count in row["warnings"].items()
-    ]
-    return notes
+def _difference(found: dict[str, float | None]) -> str:
+    mean, se, low, high = (found[name] for name in ("mean", "se", "low", "high"))
+    if mean is None or se is None or low is None or high is None:
+        return f"{mean:+.3f}"
+    return f"{mean:+.3f} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
-    """Write both tables as Markdown."""
-    header = ["method", "η", *HEADINGS.values()]
+    """Write both tables and both lists of claims as Markdown."""
     parts = []
-    for parity, rows in summary["tables"].items():
-        lines = [header, ["---"] * len(header), *map(_cells, rows)]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        parts.append(f"## {TITLES[parity]}\n\n{table}\n\n" + "  \n".join(_notes(summary, parity)) + "\n")
+    for parity in summary["tables"]:
+        parts.append(f"## {TITLES[parity]}\n\n{_markdown(header(), body(summary, parity))}\n")
+        parts.append("\n".join(f"* {note}" for note in notes(summary, parity)) + "\n")
+        parts.append(f"### Does the claim hold?\n\n{CLAIM_NOTE}\n")
+        parts.append(_markdown(claim_header(), claim_body(summary, parity)) + "\n")
+        parts.append("\n".join(f"* {claim['words']}" for claim in summary["claims"][parity]) + "\n")
     return "\n".join(parts)
+
+
+CLAIM_NOTE = (
+    "Difference to Zafar, split by split: mean ± standard error (Nadeau and Bengio's, for overlapping "
+    "splits); * where a 95 % interval excludes 0. “Rescaled” is Zafar's score multiplied by a constant that "
+    "gives it the row's own spread: same accuracy, same gap at 0.5, same max gap, other Int. and STD."
+)
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def to_csv(summary: dict[str, Any]) -> str:
     """Write both tables as one CSV, with full precision."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    names = [f"{name}_{part}" for name in COLUMNS for part in ("mean", "sd")]
-    writer.writerow(["parity", "method", "eta", *names])
+    numbers = [f"{name}_{part}" for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+    writer.writerow(
+        ["parity", "method", "ours", "matched", "c", *numbers, *(f"paper_{name}" for name in PAPER_COLUMNS)]
+    )
     for parity, rows in summary["tables"].items():
         for row in rows:
-            numbers = [row[name][part] for name in COLUMNS for part in ("mean", "sd")]
-            writer.writerow([parity, row["method"], row["eta"], *numbers])
+            values = [row.get(name, {}).get(part) for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+            paper = [(row["paper"] or {}).get(name) for name in PAPER_COLUMNS]
+            writer.writerow(
+                [parity, row["method"], row["ours"], row["matched"], row.get("c"), *values, *paper]
+            )
     return out.getvalue()
 
 
 def to_json(summary: dict[str, Any]) -> str:
     """Write the summary as JSON."""
-    return json.dumps(summary, indent=2) + "\n"
+    return json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
 
 
 def print_tables(summary: dict[str, Any]) -> None:
-    """Print both tables; on a narrow terminal the main columns, on a very narrow one without spreads."""
+    """Print both tables and what survives of the claim; fewer columns on a narrow terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)
-    columns = COLUMNS if console.width >= 145 else MAIN_COLUMNS
-    spread = console.width >= 95
-    for parity, rows in summary["tables"].items():
-        table = Table("method", "η", *(HEADINGS[name] for name in columns), box=SIMPLE_HEAD, pad_edge=False)
+        console = Console(width=240)
+    columns = COLUMNS if console.width >= 210 else MAIN_COLUMNS
+    spread = console.width >= 130
+    for parity in summary["tables"]:
+        table = Table(*header(columns), box=SIMPLE_HEAD, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"
             column.no_wrap = True
-        for row in rows:
-            table.add_row(*_cells(row, columns, spread=spread))
-        console.print(f"{TITLES[parity]}, mean{' ± sd' if spread else ''} over splits", style="bold")
+        rows = body(summary, parity, columns, spread=spread)
+        rules = {first_of_ours(summary, parity) - 1, len(rows) - 2}
+        for i, row in enumerate(rows):
+            table.add_row(*row, end_section=i in rules)
+        console.print(TITLES[parity], style="bold")
         console.print(table)
-        console.print("\n".join(_notes(summary, parity)) + "\n", highlight=False)
+        console.print("\n".join(notes(summary, parity)) + "\n", highlight=False, markup=False)
+        console.print(
+            "Does the claim hold? Against Zafar at the same accuracy, split by split:", style="bold"
+        )
+        for claim in summary["claims"][parity]:
+            console.print(claim["words"], highlight=False, markup=False)
+        console.print()

@@ -224,19 +224,22 @@ class FairKernelSVC(PenalisedClassifier):
             check_number("n_components", self.n_components, low=1, whole=True)
 
     def _problem(self, data: TrainingData) -> Problem:
+        loss, alpha = margin_loss(self.loss), machine_alpha(self.alpha, data)
         gamma = self._resolved_gamma(data)
         rows, kernel = self._rows_and_kernel(data.X, gamma)
         first, index = distinct_rows(rows)
         weight = np.bincount(index, weights=data.weight, minlength=len(first))
         landmarks = rows[self._landmarks(first[weight > 0])]
-        alpha = machine_alpha(self.alpha, data)
         reduction = Reduction.of(kernel, landmarks, alpha)
         base = reduction.features(rows[first])
-        scores = self._score_objective(margin_loss(self.loss), data)
+        scores = self._score_objective(loss, data)
         objective = LinearObjective(
             scores, SharedRows(base, index), alpha=alpha, fit_intercept=self.fit_intercept
         )
-        name = "support_" if self._precomputed else "support_vectors_"
+        names = ("support_", "support_vectors_")
+        name, other = names if self._precomputed else names[::-1]
+        start = self._start(name, reduction, len(index))
+        self.__dict__.pop(other, None)
         r = base.shape[1]
 
         def attributes(theta: np.ndarray) -> dict[str, Any]:
@@ -247,7 +250,7 @@ class FairKernelSVC(PenalisedClassifier):
                 "gamma_": gamma,
             }
 
-        return Problem(objective, attributes, self._start(reduction))
+        return Problem(objective, attributes, start)
 
     def _rows_and_kernel(self, X: Any, gamma: float) -> tuple[Any, Kernel]:
         """Give what a kernel compares while fitting: rows of X or, precomputed, their places in it."""
@@ -267,7 +270,7 @@ class FairKernelSVC(PenalisedClassifier):
         if self.kernel == "linear":
             return lambda X, Z: linear_kernel(X, Z, dense_output=True)
         if self.kernel == "rbf":
-            return lambda X, Z: rbf_kernel(X, Z, gamma=gamma)
+            return lambda X, Z: _rbf(X, Z, gamma)
         return lambda X, Z: polynomial_kernel(X, Z, degree=self.degree, gamma=gamma, coef0=self.coef0)
 
     def _resolved_gamma(self, data: TrainingData) -> float:
@@ -277,10 +280,8 @@ class FairKernelSVC(PenalisedClassifier):
         X, d = data.X, data.X.shape[1]
         if self.gamma == "auto":
             return 1 / d
-        share = data.weight / data.weight.sum() / d
-        square = X.multiply(X) if is_sparse(X) else X * X
-        mean, second = float((X.T @ share).sum()), float((square.T @ share).sum())
-        return 1 / (d * (second - mean * mean)) if second > mean * mean else 1.0
+        variance = _variance(X, data.weight)
+        return 1 / (d * variance) if variance > 0 else 1.0
 
     def _landmarks(self, points: np.ndarray) -> np.ndarray:
         """Choose all points if their kernel matrix fits into memory, or `n_components` of them."""
@@ -297,12 +298,31 @@ class FairKernelSVC(PenalisedClassifier):
             )
         return points
 
-    def _start(self, reduction: Reduction) -> np.ndarray | None:
+    def _start(self, name: str, reduction: Reduction, n: int) -> np.ndarray | None:
         """Give the last fit's function in the new coordinates under warm_start, if it fits."""
-        if not self.warm_start or not hasattr(self, "dual_coef_"):
+        old = getattr(self, name, None) if self.warm_start else None
+        if old is None or old.shape[1:] != reduction.support.shape[1:]:
             return None
-        old = self.support_ if self._precomputed else self.support_vectors_
-        if old.shape[1:] != reduction.support.shape[1:]:
+        if self._precomputed and old.max() >= n:
             return None
         w = reduction.features(old).T @ self.dual_coef_[0]
         return np.append(w, self.intercept_) if self.fit_intercept else w
+
+
+def _rbf(X: Any, Z: Any, gamma: float) -> np.ndarray:
+    """exp(−γ‖x − z‖²), dense rows about one of them: far from 0, ‖x‖² leaves no digits for ‖x − z‖²."""
+    if not (is_sparse(X) or is_sparse(Z)):
+        X, Z = X - Z[:1], Z - Z[:1]
+    return rbf_kernel(X, Z, gamma=gamma)
+
+
+def _variance(X: Any, weight: np.ndarray) -> float:
+    """Weighted variance of all entries of X; exactly 0 where they are equal up to rounding."""
+    share = weight / weight.sum() / X.shape[1]
+    mean = float((X.T @ share).sum())
+    if is_sparse(X):
+        second = float((X.multiply(X).T @ share).sum())
+        variance, rounding = second - mean * mean, 1e-14 * second
+    else:
+        variance, rounding = float(((X - mean) ** 2 @ np.ones(X.shape[1])) @ share), 1e-28 * mean * mean
+    return variance if variance > rounding else 0.0

@@ -19,11 +19,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from evenrisk._xp import blocks
-
 Kernel = Callable[[Any, Any], np.ndarray]  # rows of x (n, …), rows of z (r, …) → (n, r)
 SCORE_ACCURACY = 1e-5  # how far the reduction may move a raw score
 ASYMMETRY = 1e-6  # of the largest entry
+BLOCK_BYTES = 2**24  # of kernel values at a time
 
 
 @dataclass(frozen=True)
@@ -41,24 +40,34 @@ class Reduction:
         A subgradient of the mean loss has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
         an error in the kernel moves a score by at most 1/λ times as much.
         """
-        K = _checked(kernel(landmarks, landmarks))
-        largest = float(K.diagonal().max(initial=0.0))
-        rounding = len(K) * float(np.finfo(np.float64).eps) * largest
+        K = _values(kernel, landmarks, landmarks)
+        _refuse_asymmetric(K)
+        m, largest = len(K), float(K.diagonal().max(initial=0.0))
+        v = np.random.default_rng(0).choice([-1.0, 1.0], m)
+        product = K @ v
+        rounding = m * float(np.finfo(np.float64).eps) * largest
         tolerance = max(SCORE_ACCURACY * alpha, rounding)
-        factor, pivots, rank, _ = dpstrf(K, tol=tolerance, lower=1)
+        factor, pivots, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)  # in the place of K
         kept = pivots[: max(rank, 1)] - 1
         T = np.tril(factor[: len(kept), : len(kept)])
+        del K, factor
         if not T.diagonal().all():  # a kernel that is 0 everywhere
             T = np.eye(1)
         reduction = cls(kernel, landmarks[kept], T)
-        _refuse_indefinite(K, reduction.features(landmarks), tolerance + 1e-8 * largest)
+        features = reduction.features(landmarks)
+        _refuse_indefinite(product - features @ (features.T @ v), 10 * m * (tolerance + 1e-8 * largest))
         return reduction
 
     def features(self, X: Any) -> np.ndarray:
         """φ of each row of X (n, r), block by block."""
         out = np.empty((X.shape[0], len(self.T)))
-        for block in blocks(out):
-            out[block] = solve_triangular(self.T, self.kernel(X[block], self.support).T, lower=True).T
+        step = max(BLOCK_BYTES // (8 * len(self.T)), 1)
+        for start in range(0, len(out), step):
+            block = slice(start, start + step)
+            values = _values(self.kernel, X[block], self.support)
+            out[block] = solve_triangular(
+                self.T, values.T, lower=True, overwrite_b=True, check_finite=False
+            ).T
         return out
 
     def dual(self, w: np.ndarray) -> np.ndarray:
@@ -92,24 +101,30 @@ class _Transposed:
         return base.T @ np.bincount(self.rows.index, weights=r, minlength=len(base))
 
 
-def _checked(K: np.ndarray) -> np.ndarray:
-    """Refuse a matrix that cannot be a kernel's."""
-    K = np.asarray(K, dtype=np.float64)
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"`kernel` must give one value per pair of rows, got shape {K.shape}")
+def _values(kernel: Kernel, X: Any, Z: Any) -> np.ndarray:
+    """k(x, z) for rows of X and of Z; refuse what cannot be a kernel's values."""
+    K = np.asarray(kernel(X, Z), dtype=np.float64)
+    expected = (X.shape[0], Z.shape[0])
+    if K.shape != expected:
+        raise ValueError(
+            f"`kernel` must give one value per pair of rows, shape {expected}, got shape {K.shape}"
+        )
     if not np.isfinite(K).all():
         raise ValueError("`kernel` must give finite values, got NaN or infinity")
-    worst = float(np.abs(K - K.T).max(initial=0.0))
-    if worst > ASYMMETRY * float(np.abs(K).max(initial=0.0)):
-        raise ValueError(f"`kernel` must be symmetric, got values that differ by {worst:.3g}")
     return K
 
 
-def _refuse_indefinite(K: np.ndarray, features: np.ndarray, tolerance: float) -> None:
+def _refuse_asymmetric(K: np.ndarray) -> None:
+    difference = K - K.T
+    worst = float(np.abs(difference, out=difference).max(initial=0.0))
+    if worst > ASYMMETRY * max(float(K.max(initial=0.0)), -float(K.min(initial=0.0))):
+        raise ValueError(f"`kernel` must be symmetric, got values that differ by {worst:.3g}")
+
+
+def _refuse_indefinite(error: np.ndarray, tolerance: float) -> None:
     """Compare K with what its Cholesky factor gives back, along one direction: O(m²) and enough."""
-    v = np.random.default_rng(0).choice([-1.0, 1.0], len(K))
-    worst = float(np.abs(K @ v - features @ (features.T @ v)).max(initial=0.0))
-    if worst > 10 * len(K) * tolerance:
+    worst = float(np.abs(error).max(initial=0.0))
+    if worst > tolerance:
         raise ValueError(
             "`kernel` must be positive semi-definite, got one with negative eigenvalues "
             f"(its factor is off by {worst:.3g})"

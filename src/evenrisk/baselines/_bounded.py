@@ -1,0 +1,118 @@
+"""What both share: the parameters, the plain fit, and the step back inside the bound."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from evenrisk._estimator import FairClassifier, LinearScores, TrainingData
+from evenrisk._validation import check_flag, check_number
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import LinearObjective, ScoreObjective
+from evenrisk.parity import PARITIES
+from evenrisk.solvers import Solution, lbfgs
+
+ROUNDING = 1e-9  # covariances this far outside the bound count as on it
+REPAIRS = 20  # Newton steps back to the bound; the covariance is piecewise linear, a few do
+
+
+class CovarianceBound(LinearScores, FairClassifier):
+    """Logistic regression with |covariance| ≤ c."""
+
+    _no_constraint: ClassVar[str] = "c=np.inf"
+    _rule: ClassVar[str]  # the parity that the covariance stands for
+
+    c: float
+    alpha: float
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+
+    def _check_parameters(self) -> None:
+        _check_bound(self.c)
+        check_number("alpha", self.alpha, low=0)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_number("max_iter", self.max_iter, low=1, whole=True)
+        check_number("tol", self.tol, low=0, strict=True)
+        self._parity = PARITIES[self._rule]
+
+    def _constraint(self) -> str:
+        return f"when c is finite, got None with c={self.c}" if np.isfinite(self.c) else ""
+
+    def _objective(self, data: TrainingData) -> LinearObjective:
+        """Mean log loss + α/2‖w‖²."""
+        scores = ScoreObjective(LOGISTIC, data.y, data.weight)
+        return LinearObjective(scores, data.X, alpha=self.alpha, fit_intercept=self.fit_intercept)
+
+    def _settings(self, data: TrainingData) -> dict[str, Any]:
+        """Give L-BFGS its stopping rule; float32 has no finer gradient than 100 roundings."""
+        eps = float(np.finfo(data.X.dtype).eps)
+        return {"tol": max(self.tol, 100 * eps), "max_iter": int(self.max_iter), "noise": 50 * eps}
+
+    def _plain(self, objective: LinearObjective, settings: dict[str, Any]) -> Solution:
+        """Fit without the bound."""
+        metric = objective.metric()
+        solution = lbfgs(objective, np.zeros(len(metric)), metric=metric, **settings)
+        if not solution.converged:
+            warnings.warn(
+                f"the fit without the bound stopped after {solution.n_iter} iterations with a gradient of "
+                f"{solution.gradient_norm:.1e}, above tol={settings['tol']:.1e}. Raise max_iter (now "
+                f"{self.max_iter}) or tol, or standardise the features",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return solution
+
+    def _keep(self, theta: np.ndarray, objective: LinearObjective) -> None:
+        """Set the fitted attributes that both models have."""
+        d, dtype = objective.n_features, objective.X.dtype
+        self.coef_ = theta[None, :d].astype(dtype)
+        self.intercept_ = np.array([theta[d] if self.fit_intercept else 0.0], dtype=dtype)
+        self.objective_ = objective(theta)[0]
+
+
+def group_shares(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
+    """Give share (n,) and z̄ of every group (k,), in float64."""
+    assert data.groups is not None
+    share = data.weight.astype(np.float64) / float(data.weight.sum(dtype=np.float64))
+    return share, np.bincount(data.groups.code, weights=share, minlength=len(data.groups.labels))
+
+
+def independent(k: int) -> slice:
+    """Select the groups whose covariances are bounded: one of two, or all."""
+    return slice(1, 2) if k == 2 else slice(0, k)
+
+
+def inside(
+    theta: np.ndarray,
+    covariance: Callable[[np.ndarray], np.ndarray],
+    jacobian: Callable[[np.ndarray], np.ndarray],
+    metric: np.ndarray,
+    c: float,
+) -> np.ndarray:
+    """Move θ by the least change, in the metric, that brings every |covariance| down to c.
+
+    A solver ends within its tolerance of the bound; this takes the rest. Where Newton's steps do not get
+    there, θ is shrunk: the covariances are homogeneous in it.
+    """
+    for _ in range(REPAIRS):
+        t = covariance(theta)
+        excess = t - np.clip(t, -c, c)
+        if np.abs(excess).max(initial=0.0) <= ROUNDING * min(c, 1.0):
+            return theta
+        J = jacobian(theta)
+        MJ = metric[:, None] * J.T if metric.ndim == 1 else metric @ J.T
+        theta = theta - MJ @ (np.linalg.pinv(J @ MJ, hermitian=True) @ excess)
+    worst = float(np.abs(covariance(theta)).max())
+    return theta * min(1.0, (c + ROUNDING) / worst) if worst > c + ROUNDING else theta
+
+
+def _check_bound(c: Any) -> None:
+    """Let 0, a positive number or infinity pass."""
+    good = isinstance(c, (int, float, np.integer, np.floating)) and not isinstance(c, bool)
+    if not (good and c >= 0):
+        raise ValueError(f"`c` must be a number of at least 0, or np.inf for no bound, got {c!r}")

@@ -1,0 +1,154 @@
+"""All splits, on several processes, kept as they finish: an interrupted run goes on where it stopped.
+
+A split is kept in ``splits/split_000.npz`` together with the settings it was made with. Each process has one
+BLAS thread, also when there is only one process, so that the number of processes changes no bit.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenrisk._files import replacing
+from evenrisk.datasets import load_compas
+from evenrisk.paper.fits import Split, fit_split
+from evenrisk.paper.protocol import Protocol
+
+POLL_SECONDS = 0.2
+
+
+def split_path(folder: Path, split: int) -> Path:
+    """Where a finished split is kept."""
+    return folder / "splits" / f"split_{split:03d}.npz"
+
+
+def finished(folder: Path, protocol: Protocol, n_splits: int) -> list[int]:
+    """Which splits are there already, made with the same settings."""
+    return [split for split in range(n_splits) if load(folder, protocol, split) is not None]
+
+
+def load(folder: Path, protocol: Protocol, split: int) -> Split | None:
+    """Read a finished split; None if it is not there, not whole, or of other settings."""
+    try:
+        with np.load(split_path(folder, split)) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError):
+        return None
+    wanted = json.dumps(protocol.settings(), sort_keys=True)
+    return arrays if str(arrays.pop("settings", "")) == wanted else None
+
+
+def load_all(folder: Path, protocol: Protocol, n_splits: int) -> list[Split]:
+    """Read all splits of a finished run."""
+    splits = [load(folder, protocol, split) for split in range(n_splits)]
+    missing = [i for i, split in enumerate(splits) if split is None]
+    if missing:
+        raise FileNotFoundError(f"splits {missing} of {n_splits} are not in {folder / 'splits'}")
+    return [split for split in splits if split is not None]
+
+
+def run(
+    folder: Path,
+    protocol: Protocol,
+    n_splits: int,
+    jobs: int,
+    step: Callable[[int], Any] = lambda steps: None,
+) -> None:
+    """Fit what is missing; `step` is told of finished steps, of which a split has `protocol.steps`."""
+    (folder / "splits").mkdir(parents=True, exist_ok=True)
+    _sweep(folder / "splits")
+    done = finished(folder, protocol, n_splits)
+    step(protocol.steps * len(done))
+    missing = [split for split in range(n_splits) if split not in done]
+    if jobs == 1 or len(missing) <= 1:
+        for split in missing:
+            _fit_and_keep(folder, protocol, split, lambda: step(1))
+    else:
+        for steps in _in_parallel(folder, protocol, missing, min(jobs, len(missing))):
+            step(steps)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process was writing."""
+    for path in folder.glob(".split_*.npz"):
+        try:
+            os.kill(int(path.name.split(".")[2]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (PermissionError, ValueError):
+            continue  # somebody else's
+
+
+def _fit_and_keep(folder: Path, protocol: Protocol, split: int, step: Callable[[], Any]) -> None:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        arrays = fit_split(load_compas(), protocol, split, step)
+    stored = {"settings": np.array(json.dumps(protocol.settings(), sort_keys=True)), **arrays}
+    with replacing(split_path(folder, split)) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, **stored)  # type: ignore[arg-type]
+
+
+def _in_parallel(folder: Path, protocol: Protocol, missing: list[int], jobs: int) -> Iterator[int]:
+    """Fit the missing splits in `jobs` processes; yield how many steps were finished since the last time."""
+    context = multiprocessing.get_context("spawn")
+    ticks = context.Queue()
+    threads = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    os.environ |= dict.fromkeys(threads, "1")  # what is imported in the workers sees it from the start
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(ticks,))
+    try:
+        waiting: set[Future[None]] = {pool.submit(_work, folder, protocol, split) for split in missing}
+        while waiting:
+            ended, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            for future in ended:
+                future.result()
+            yield _drain(ticks)
+    except BaseException:
+        # do not wait for splits that are under way: a run that goes on later fits them again
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in threads.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _drain(ticks: Any) -> int:
+    steps = 0
+    while not ticks.empty():
+        ticks.get()
+        steps += 1
+    return steps
+
+
+_ticks: Any = None  # of this worker
+
+
+def _begin(ticks: Any) -> None:
+    """Set a worker up: it reports to its parent, leaves Ctrl-C to it, and does not outlive it."""
+    import signal
+
+    global _ticks
+    _ticks = ticks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        parent.join()  # type: ignore[union-attr]
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _work(folder: Path, protocol: Protocol, split: int) -> None:
+    _fit_and_keep(folder, protocol, split, lambda: _ticks.put(1))

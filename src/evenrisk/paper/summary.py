@@ -1,0 +1,196 @@
+"""All splits as one dict: tables, noise floor, claims and settings. Everything shown is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenrisk.paper.claims import CLAIMED, in_words, paired
+from evenrisk.paper.fits import Split
+from evenrisk.paper.matching import Choice, choose_bound, match
+from evenrisk.paper.measures import COLUMNS, OF_CHANCE, measure, rescaled
+from evenrisk.paper.protocol import (
+    PAPER,
+    PAPER_COLUMNS,
+    PARITIES,
+    TEST_SHARE,
+    ZAFAR_ACCURACY,
+    Protocol,
+    zafar_name,
+)
+
+BASELINE = "Baseline"
+COLLAPSED = 0.01  # sd of the scores below which nothing is left of them
+ACCURACY = COLUMNS.index("accuracy")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Finished splits, and what was chosen on their validation parts."""
+
+    splits: list[Split]
+    protocol: Protocol
+
+    @cached_property
+    def bounds(self) -> dict[str, int]:
+        """Parity → place of the chosen c."""
+        return {
+            parity: choose_bound(self.validation(parity, zafar_name(parity)), ZAFAR_ACCURACY[parity])
+            for parity in PARITIES
+        }
+
+    @cached_property
+    def choices(self) -> dict[tuple[str, str], Choice]:
+        """(parity, row) → place of the chosen η in each split."""
+        found = {}
+        for parity in PARITIES:
+            targets = self.validation(parity, zafar_name(parity))[:, self.bounds[parity]]
+            for row in self.protocol.rows:
+                found[parity, row.name] = match(self.validation(parity, row.name), targets)
+        return found
+
+    def validation(self, parity: str, name: str) -> np.ndarray:
+        """Accuracy on the validation parts (splits, settings of the method)."""
+        return np.array([split[f"{parity}/{name}/validation"][:, ACCURACY] for split in self.splits])
+
+    def index(self, parity: str, method: str) -> np.ndarray:
+        """Which setting of a method each split's row of the table shows (splits,)."""
+        if method == BASELINE:
+            return np.zeros(len(self.splits), dtype=int)
+        if method == zafar_name(parity):
+            return np.full(len(self.splits), self.bounds[parity])
+        return self.choices[parity, method].index
+
+    def values(self, parity: str, method: str) -> np.ndarray:
+        """Give the columns of a table's row on every test part (splits, columns)."""
+        index = self.index(parity, method)
+        return np.array(
+            [
+                split[f"{parity}/{self._stored(method)}/test"][i]
+                for split, i in zip(self.splits, index, strict=True)
+            ]
+        )
+
+    def scores(self, parity: str, method: str) -> Iterator[tuple[Split, np.ndarray]]:
+        """Yield each split with the test scores of a table's row."""
+        for split, i in zip(self.splits, self.index(parity, method), strict=True):
+            yield split, split[f"{parity}/{self._stored(method)}/scores"][i]
+
+    def _stored(self, method: str) -> str:
+        """Where scores are kept: the baseline is the first point of the first path."""
+        return self.protocol.rows[0].name if method == BASELINE else method
+
+    @property
+    def majority_rate(self) -> float:
+        """Accuracy of a constant answer on the test parts, averaged over splits."""
+        positive = np.array([split["y"].mean() for split in self.splits])
+        return float(np.maximum(positive, 1 - positive).mean())
+
+    def methods(self, parity: str) -> list[str]:
+        """Rows of the table, in order."""
+        return [BASELINE, zafar_name(parity), *(row.name for row in self.protocol.rows)]
+
+
+def summarise(experiment: Experiment) -> dict[str, Any]:
+    """Give {"tables": …, "noise_floor": …, "claims": …, "settings": …}."""
+    return {
+        "tables": {parity: _table(experiment, parity) for parity in PARITIES},
+        "noise_floor": {parity: _floor(experiment, parity) for parity in PARITIES},
+        "claims": {parity: _claims(experiment, parity) for parity in PARITIES},
+        "settings": experiment.protocol.settings() | {"splits": len(experiment.splits)},
+    }
+
+
+def mean_sd(values: np.ndarray) -> dict[str, float | None]:
+    """Give mean and sd over splits; one split has no sd."""
+    if np.ptp(values) == 0:  # exactly, where summing would leave 1e-17
+        return {"mean": float(values[0]), "sd": 0.0 if len(values) > 1 else None}
+    return {"mean": float(values.mean()), "sd": float(values.std(ddof=1))}
+
+
+def _table(experiment: Experiment, parity: str) -> list[dict[str, Any]]:
+    ours = {row.name for row in experiment.protocol.rows if row.ours}
+    rows = []
+    for method in experiment.methods(parity):
+        values = experiment.values(parity, method)
+        paper = PAPER[parity].get(method)
+        rows.append(
+            {"method": method, "ours": method in ours}
+            | {column: mean_sd(values[:, i]) for i, column in enumerate(COLUMNS)}
+            | _strength(experiment, parity, method)
+            | {
+                "paper": None if paper is None else dict(zip(PAPER_COLUMNS, paper, strict=True)),
+                "collapsed": int((values[:, COLUMNS.index("score_sd")] < COLLAPSED).sum()),
+                "unfinished": _unfinished(experiment, parity, method),
+            }
+        )
+    return rows
+
+
+def _strength(experiment: Experiment, parity: str, method: str) -> dict[str, Any]:
+    """η or c, and whether the accuracy asked for was met on the validation parts."""
+    if method == BASELINE:
+        return {"eta": {"mean": 0.0, "sd": 0.0}, "matched": True}
+    if method == zafar_name(parity):
+        place = experiment.bounds[parity]
+        off = experiment.validation(parity, method)[:, place].mean() - ZAFAR_ACCURACY[parity]
+        return {"c": experiment.protocol.bounds[parity][place], "matched": bool(abs(off) <= 0.01)}
+    choice = experiment.choices[parity, method]
+    etas = np.array(experiment.protocol.row(method).etas)[choice.index]
+    return {"eta": mean_sd(etas) | {"values": etas.tolist()}, "matched": choice.matched}
+
+
+def _unfinished(experiment: Experiment, parity: str, method: str) -> int:
+    """Count the fits of a row's paths, over all splits, that did not converge."""
+    if method == BASELINE:
+        return 0
+    return sum(int(split[f"{parity}/{method}/unfinished"]) for split in experiment.splits)
+
+
+def _floor(experiment: Experiment, parity: str) -> dict[str, dict[str, float]]:
+    """Mean and 95 % point under permuted groups, averaged over splits."""
+    floor = {}
+    for name in OF_CHANCE:
+        values = np.array([split[f"{parity}/chance/{name}"] for split in experiment.splits])
+        p95 = np.quantile(values, 0.95, axis=1).mean()
+        floor[name] = {"mean": float(values.mean()), "p95": float(p95)}
+    return floor
+
+
+def _claims(experiment: Experiment, parity: str) -> list[dict[str, Any]]:
+    """Compare every proposed row with Zafar, and with Zafar rescaled, split by split."""
+    name = zafar_name(parity)
+    places = [COLUMNS.index(column) for column in CLAIMED]
+    zafar = experiment.values(parity, name)[:, places]
+    ratio = TEST_SHARE / (1 - TEST_SHARE)
+    claims = []
+    for row in experiment.protocol.rows:
+        values = experiment.values(parity, row.name)
+        found = {
+            against: {
+                column: paired(values[:, place] - other[:, i], ratio)
+                for i, (column, place) in enumerate(zip(CLAIMED, places, strict=True))
+            }
+            for against, other in (
+                ("zafar", zafar),
+                ("zafar_rescaled", _rescaled_zafar(experiment, parity, values[:, COLUMNS.index("score_sd")])),
+            )
+        }
+        matched = experiment.choices[parity, row.name].matched
+        claims.append(
+            {"method": row.name, **found, "words": in_words(row.name, name, found, matched=matched)}
+        )
+    return claims
+
+
+def _rescaled_zafar(experiment: Experiment, parity: str, spreads: np.ndarray) -> np.ndarray:
+    """Measure Zafar's scores at another spread in each split (splits, claimed columns)."""
+    out = []
+    for (split, s), sd in zip(experiment.scores(parity, zafar_name(parity)), spreads, strict=True):
+        found = measure(split["y"], rescaled(s, float(sd)), split["group"], parity)
+        out.append([found[column] for column in CLAIMED])
+    return np.array(out)
