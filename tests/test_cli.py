@@ -68,7 +68,7 @@ def test_reproduce_prints_tables_and_is_quiet_otherwise(results):
         "Zafar-DP",
         "Zafar-EO",
         "LR-HA",
-        "chance alone",
+        "by chance",
         "Does the claim hold?",
     ):
         assert words in done.stdout

@@ -245,6 +245,38 @@ def test_rows_reproduce_the_jacobian_of_the_residual(name, sparse):
     assert 2 * r @ jacobian == pytest.approx(w.X.T @ distance.pull(w.X @ theta, cells, D), rel=1e-8)
 
 
+@each
+def test_residual_rows_are_the_chain_rule(name):
+    """∂r/∂θ = ∂r/∂a·A + ∂r/∂b·B, whatever A and B; and 2·JᵀJ is Σ 2·∇rᵢ∇rᵢᵀ of the numerical ∇rᵢ."""
+    distance = DISTANCES[name][0]
+    w = world("demographic_parity", 2)
+    cells = w.cells()
+    rng = np.random.default_rng(0)
+    theta = np.array([0.8, -0.5, 0.3, 1.0])
+
+    def means(theta):
+        sums = distance.sums(w.X @ theta, cells)
+        return sums.psi / sums.w[:, None]
+
+    a, b = means(theta)
+    A, B = rng.standard_normal((2, len(a), 3))
+    _, in_a, in_b = distance.residual(a, b)
+    expected = in_a @ A + in_b @ B
+    found = distance.residual_rows(a, b, A, B)
+    assert found == pytest.approx(expected, rel=1e-10, abs=1e-12 * np.abs(expected).max())
+    rows = distance.rows(w.X @ theta, cells, w.X) / cell_weights(cells)[0][:, None, None]
+    J = distance.residual_rows(a, b, rows[0], rows[1])
+    step = 1e-6
+    ahead, behind = (
+        np.stack([distance.residual(*means(theta + sign * step * e))[0] for e in np.eye(4)], axis=1)
+        for sign in (1, -1)
+    )
+    numerical = (ahead - behind) / (2 * step)
+    tolerance = 2e-2 if "rank" in name else 1e-6  # √m·u bends sharply where a node is nearly empty
+    exact = 2 * numerical.T @ numerical
+    assert np.abs(2 * J.T @ J - exact).max() < tolerance * np.abs(exact).max()
+
+
 def test_rows_run_on_torch():
     torch = need("torch")
     w = world("equalized_odds", 3)

@@ -74,12 +74,10 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         Linear(distance="gaussian", eta=0.1, alpha=0.1),
         Linear("equal_opportunity", distance=GapDistance(scale="rank"), loss="squared_hinge", alpha=0.01),
         FairKernelSVC(eta=0),
-        FairKernelSVC(eta=0, kernel="precomputed"),
         FairKernelSVC(eta=0, kernel="poly", n_components=8, random_state=0, loss="squared_hinge"),
         Kernel(),
         Kernel("equal_opportunity", distance="histogram", eta=0.5, kernel="linear"),
         Kernel(distance="gaussian", eta=0.1, alpha=0.1, n_components=15, random_state=0),
-        Kernel("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1, loss="squared_hinge"),
     ]
 )
 def test_scikit_learns_checks(estimator, check):

@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 import evenrisk._xp as xp_room
 import evenrisk.objective as objective_room
 from evenrisk.distances import DISTANCES, evaluate
-from evenrisk.losses import LOGISTIC, SQUARED_HINGE
+from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from optional import need
 from worlds import world
@@ -135,3 +135,92 @@ def test_the_metric_keeps_the_digits_of_a_column_far_from_zero(kind):
     exact = np.linalg.inv((X1 * share[:, None]).T @ X1)
     assert np.linalg.eigvalsh(single).min() > 0
     assert single[0, 0] == pytest.approx(exact[0, 0], rel=0.05)
+
+
+BENT = {
+    "logistic": LOGISTIC,
+    "squared_hinge": SQUARED_HINGE,
+    "hinge": HINGE,
+    "smoothed": SmoothedHinge(0.5, np.linspace(0, 1, 240)),
+}
+
+
+def residuals(w, name, theta):
+    """All pairs' residuals at g = Xw + b, each weighted as E_f weights it, from the sums of one block."""
+    distance, cells = DISTANCES[name], w.cells()
+    g = w.X @ theta[:4] + (theta[4] if len(theta) == 5 else 0.0)
+    sums = distance.sums(g - distance.shift(g, cells), cells)
+    means = sums.psi / sums.w[:, None]
+    pairs = zip(cells.pairs, cells.pair_weight, strict=True)
+    return np.concatenate([share**0.5 * distance.residual(means[i], means[j])[0] for (i, j), share in pairs])
+
+
+@each
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", BENT)
+def test_the_curvature_is_gauss_newtons(name, fit_intercept, loss):
+    """Σ share·ℓ''·xxᵀ with ℓ'' by differences of ℓ', + λ, + 2η·JᵀJ with J by differences of r."""
+    w = world()
+    theta = THETA if fit_intercept else THETA[:4]
+    X1 = np.column_stack([w.X, np.ones(len(w.X))])[:, : len(theta)]
+    g, h = X1 @ theta, 1e-6
+    up, down = (BENT[loss].value_gradient(w.y, g + sign * h)[1] for sign in (1, -1))
+    bend = (up - down) / (2 * h) * w.weight / w.weight.sum()
+    axes = h * np.eye(len(theta))
+    J = np.stack([residuals(w, name, theta + e) - residuals(w, name, theta - e) for e in axes], axis=1)
+    J /= 2 * h
+    expected = X1.T @ (X1 * bend[:, None]) + np.diag([0.3] * 4 + [0])[: len(theta), : len(theta)]
+    expected += 2 * 0.7 * J.T @ J
+    assert np.sum(residuals(w, name, theta) ** 2) > 1e-3
+    F = objective(w, name, loss=BENT[loss], fit_intercept=fit_intercept)
+    assert F.curvature(theta) == pytest.approx(expected, rel=1e-5, abs=1e-6 * np.abs(expected).max())
+
+
+@each
+def test_the_curvature_in_blocks_and_of_sparse_and_single_rows(name, monkeypatch):
+    w = world()
+    loss = BENT["smoothed"]
+    expected = objective(w, name, loss=loss).curvature(THETA)
+    close = pytest.approx(expected, rel=1e-9, abs=1e-12)
+    for kind in (sparse.csr_array, sparse.csr_matrix):
+        assert objective(w, name, loss=loss, X=kind(w.X)).curvature(THETA) == close
+    single = objective(w, name, loss=loss, X=w.X.astype(np.float32)).curvature(THETA)
+    assert single == pytest.approx(expected, rel=1e-3, abs=1e-4 * np.abs(expected).max())
+    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 7)
+    assert objective(w, name, loss=loss).curvature(THETA) == close
+
+
+def test_without_a_penalty_the_curvature_is_the_losss_alone():
+    F = objective(world(), "gap")
+    X1 = np.column_stack([world().X, np.ones(240)])
+    s = 1 / (1 + np.exp(-X1 @ THETA))
+    share = world().weight / world().weight.sum()
+    expected = X1.T @ (X1 * (share * s * (1 - s))[:, None]) + np.diag([0.3] * 4 + [0])
+    assert F.with_eta(0.0).curvature(THETA) == pytest.approx(expected, rel=1e-9)
+
+
+def test_another_loss_leaves_the_rest():
+    F = objective(world(), "gap")
+    G = F.with_loss(HINGE)
+    g = G.raw_scores(THETA)
+    change = np.average(
+        HINGE.value_gradient(world().y, g)[0] - LOGISTIC.value_gradient(world().y, g)[0],
+        weights=world().weight,
+    )
+    assert G(THETA)[0] - F(THETA)[0] == pytest.approx(change, rel=1e-9)
+    assert F.scores.loss is LOGISTIC
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_mean_squares_of_the_columns(kind):
+    w = world()
+    expected = np.append(np.average(w.X**2, axis=0, weights=w.weight), 1.0)
+    assert objective(w, "gap", X=kind(w.X)).mean_square() == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_curvature_of_ga_keeps_its_digits_far_from_zero():
+    """GA does not change with the intercept, and the hinge has no curvature."""
+    F = objective(world(), "gaussian", loss=HINGE)
+    far = THETA + 1e7 * np.eye(5)[4]
+    expected = F.curvature(THETA)
+    assert F.curvature(far) == pytest.approx(expected, rel=1e-5, abs=1e-6 * np.abs(expected).max())

@@ -45,7 +45,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
             The group of each row; several columns are crossed. Aligned with X by position. Required
-            when ``eta > 0``; never needed to predict.
+            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
 
         Returns
         -------

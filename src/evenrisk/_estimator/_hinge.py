@@ -9,6 +9,7 @@ says how far there is to go, and the rounds end when it is below `tol` of the va
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -54,12 +55,13 @@ class HingeSolver:
             a = to_numpy(SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta)))
             value = objective.with_loss(HINGE)(theta)[0]
             close = value - found.value <= tol * abs(value)
-            settled = found.gradient_norm <= tol or found.gradient_norm > enough
-            if (close and settled) or not found.converged or not left:
+            # above `enough` it has converged by rounding or by idling: another round would not help
+            done = close and (found.gradient_norm <= tol or found.gradient_norm > enough)
+            if done or not found.converged or not left or n_iter >= max_iter:
                 break
             mu = max(mu * SHRINK, LEAST_MU)
         self.multipliers = a
-        found = replace(found, value=value, n_iter=n_iter, converged=close and found.converged)
+        found = replace(found, value=value, n_iter=n_iter, converged=done and found.converged)
         if np.ptp(to_numpy(objective.raw_scores(theta))) > TIED:
             return found
         return min(found, replace(_constant(objective), n_iter=n_iter), key=lambda each: each.value)
@@ -111,5 +113,10 @@ def _metric(objective: LinearObjective, theta: np.ndarray, floor: np.ndarray) ->
     if failed:
         return objective.metric()
     inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-    below = np.tril(inverse, -1)
-    return np.tril(inverse) + below.T
+    return np.where(_below(len(inverse)), inverse, inverse.T)
+
+
+@lru_cache(maxsize=4)
+def _below(m: int) -> np.ndarray:
+    """Where the lower triangle is, which alone dpotri fills."""
+    return np.tri(m, dtype=bool)

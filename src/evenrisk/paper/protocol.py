@@ -54,7 +54,7 @@ ZAFAR_ACCURACY = {
 }
 ZAFAR_BOUNDS = {
     "demographic_parity": tuple(n / 1000 for n in range(13)),
-    "equalized_odds": (0.003, 0.004, 0.005, 0.006, 0.008),  # by convex–concave steps: a second or two each
+    "equalized_odds": (0.003, 0.004, 0.005, 0.006),  # by convex–concave steps: a second or two each
 }
 
 
@@ -85,16 +85,16 @@ SHORT = {"histogram": "HA", "gaussian": "GA", "gap": "gap"}
 # logistic regression and the linear machine fall off a cliff within a factor of two of η and are cheap to
 # fit: their grids are fine there. The kernel machine falls gently and takes longer.
 _CLIFF = (
-    *(0.0, 0.02, 0.04, *(n / 200 for n in range(10, 30)), *(n / 100 for n in range(15, 26))),
-    *(0.28, 0.32, 0.36, 0.4, 0.5, 0.7, 1.0, 2.0, 5.0),
+    *(0.0, 0.02, 0.04, 0.05, 0.06, *(n / 200 for n in range(14, 26)), *(n / 100 for n in range(13, 25))),
+    *(0.25, 0.28, 0.32, 0.36, 0.4, 0.5, 0.7, 1.0, 2.0, 5.0),
 )
 _LINEAR_MACHINE = (
-    *(0.0, 0.02, 0.04, 0.06, 0.08, *(n / 50 for n in range(5, 25)), 0.55, 0.6, 0.7, 0.8, 0.9),
+    *(0.0, 0.02, 0.04, 0.06, 0.08, *(n / 50 for n in range(5, 21)), 0.45, 0.5, 0.6, 0.7, 0.85),
     *(1.0, 1.2, 1.5, 2.0, 3.0, 5.0),
 )
-_KERNEL_MACHINE = (0.0, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0)
+_KERNEL_MACHINE = (0.0, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 15.0, 20.0)
 _GAP = (*(n / 2 for n in range(11)), *(float(n) for n in range(6, 13)), 14.0, 16.0, 20.0, 30.0, 50.0)
-_KERNEL_GAP = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
+_KERNEL_GAP = (0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
 ROWS = (
     Row("LR", "histogram", _CLIFF),
     Row("LR", "gaussian", _CLIFF),

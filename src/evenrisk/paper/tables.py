@@ -29,7 +29,7 @@ TITLES = {
     "equalized_odds": "Table 2. Equalized odds",
 }
 UNMATCHED = "†"
-CHANCE = "chance alone"
+CHANCE = "by chance"
 
 
 def header(columns: Sequence[str] = COLUMNS) -> list[str]:
@@ -77,7 +77,7 @@ def _with_sd(value: dict[str, float | None], form: str, *, spread: bool) -> str:
 def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[str]:
     """Write the noise floor: mean and 95 % point."""
     cells = [
-        f"{floor[name]['mean']:.3f} (95 %: {floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
+        f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
         for name in columns
     ]
     return [CHANCE, "", *cells]
@@ -89,7 +89,7 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
         f"Mean ± sd over {n} splits; in brackets the paper's figure, of one split. The last row is the plain "
-        "model's under permuted race: mean and 95 % point.",
+        "model's under permuted race: mean (95 % point).",
         f"c is the bound whose mean accuracy on the validation parts is nearest the paper's {target:.3f}; "
         "η is matched in each split to Zafar's accuracy on its validation part.",
         "Int. and STD are not measures of fairness: a constant gap of 0.3 has 0 in both. Read the max gap.",
@@ -193,11 +193,13 @@ def print_tables(summary: dict[str, Any]) -> None:
     if not console.is_terminal:
         console = Console(width=240)
     columns = COLUMNS if console.width >= 210 else MAIN_COLUMNS
-    spread = console.width >= 130
+    spread = console.width >= 125
     for parity in summary["tables"]:
-        table = Table(*header(columns), box=SIMPLE_HEAD, pad_edge=False)
-        for column in table.columns[1:]:
-            column.justify = "right"
+        table = Table(
+            *header(columns), box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
+        )
+        for i, column in enumerate(table.columns):
+            column.justify = "right" if i else "left"
             column.no_wrap = True
         rows = body(summary, parity, columns, spread=spread)
         rules = {first_of_ours(summary, parity) - 1, len(rows) - 2}

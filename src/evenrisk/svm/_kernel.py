@@ -230,7 +230,7 @@ class FairKernelSVC(PenalisedClassifier):
         first, index = distinct_rows(rows)
         weight = np.bincount(index, weights=data.weight, minlength=len(first))
         landmarks = rows[self._landmarks(first[weight > 0])]
-        reduction = Reduction.of(kernel, landmarks, alpha)
+        reduction = Reduction.of(kernel, landmarks, alpha, self.tol)
         base = reduction.features(rows[first])
         scores = self._score_objective(loss, data)
         objective = LinearObjective(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 UNKNOWN = 4 * 2**30  # where the system does not tell
+CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int:
@@ -26,12 +27,21 @@ def _meminfo() -> int | None:
 
 def _control_group() -> int | None:
     """Limit minus use of a container (version 2 of control groups); "max" means none."""
-    folder = Path("/sys/fs/cgroup")
     try:
-        limit = int((folder / "memory.max").read_text())
-        return max(limit - int((folder / "memory.current").read_text()), 0)
+        limit = int((CONTROL_GROUP / "memory.max").read_text())
+        used = int((CONTROL_GROUP / "memory.current").read_text())
     except (OSError, ValueError):
         return None
+    return max(limit - used + _droppable(), 0)
+
+
+def _droppable() -> int:
+    """Bytes of cached files: they count as used, and go when memory is wanted."""
+    try:
+        lines = (CONTROL_GROUP / "memory.stat").read_text().splitlines()
+        return int(dict(line.split() for line in lines)["inactive_file"])
+    except (OSError, KeyError, ValueError):
+        return 0
 
 
 def _physical() -> int:

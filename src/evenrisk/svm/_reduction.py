@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 Kernel = Callable[[Any, Any], np.ndarray]  # rows of x (n, …), rows of z (r, …) → (n, r)
-SCORE_ACCURACY = 1e-5  # how far the reduction may move a raw score
+SCORE_ACCURACY = 10.0  # of the solver's tol: how far the reduction may move a raw score
 ASYMMETRY = 1e-6  # of the largest entry
 BLOCK_BYTES = 2**24  # of kernel values at a time
 
@@ -34,7 +34,7 @@ class Reduction:
     T: np.ndarray
 
     @classmethod
-    def of(cls, kernel: Kernel, landmarks: Any, alpha: float) -> Reduction:
+    def of(cls, kernel: Kernel, landmarks: Any, alpha: float, tol: float) -> Reduction:
         """Reduce to the landmarks' numerical rank.
 
         A subgradient of the mean loss has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
@@ -46,7 +46,7 @@ class Reduction:
         v = np.random.default_rng(0).choice([-1.0, 1.0], m)
         product = K @ v
         rounding = m * float(np.finfo(np.float64).eps) * largest
-        tolerance = max(SCORE_ACCURACY * alpha, rounding)
+        tolerance = max(SCORE_ACCURACY * tol * alpha, rounding)
         factor, pivots, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)  # in the place of K
         kept = pivots[: max(rank, 1)] - 1
         T = np.tril(factor[: len(kept), : len(kept)])
