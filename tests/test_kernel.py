@@ -91,7 +91,7 @@ def test_a_given_ridge_is_libsvms_C(some, alpha):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_squared_hinge_is_the_minimum_scipy_finds(few, fit_intercept):
     """Over all coefficients of all rows: mean slack² + λ/2·αᵀKα."""
-    X, y, _ = few
+    X, y, _ = (a[:120] for a in few)
     K, sign, n = rbf_kernel(X, gamma=0.5), 2 * y - 1, len(y)
 
     def formula(t):
@@ -159,11 +159,11 @@ def test_cross_validation_slices_a_precomputed_kernel_both_ways(few):
 @pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
 @pytest.mark.parametrize("distance", PENALISED)
 def test_no_higher_than_a_long_momentum_descent_from_the_same_start(some, distance, parity):
-    X, y, race = some
+    X, y, race = (a[:500] for a in some)
     settings = {"parity": parity, "distance": distance, "eta": PENALISED[distance]}
-    settings |= {"n_components": 40, "random_state": 0}
+    settings |= {"n_components": 25, "random_state": 0}
     ours = FairKernelSVC(**settings).fit(X, y, sensitive_features=race)
-    paper = FairKernelSVC(**settings, solver="momentum", max_iter=1500).fit(X, y, sensitive_features=race)
+    paper = FairKernelSVC(**settings, solver="momentum", max_iter=1000).fit(X, y, sensitive_features=race)
     start = FairKernelSVC(**settings, solver="momentum", max_iter=1).fit(X, y, sensitive_features=race)
     assert ours.objective_ <= paper.objective_ * (1 + 1e-4)
     assert ours.objective_ >= paper.objective_ * (1 - 0.05)
@@ -220,7 +220,7 @@ def test_landmarks_span_nystroms_features(few):
     assert np.abs(ours.decision_function(X) - reference.decision_function(features)).max() < DECISION
 
 
-def test_the_seed_chooses_the_landmarks(some):
+def test_the_seed_chooses_the_landmarks(some, monkeypatch):
     X, y, _ = some
     one, same, other = (
         FairKernelSVC(eta=0, n_components=15, random_state=seed, tol=1e-3).fit(X, y) for seed in (0, 0, 1)
@@ -230,6 +230,7 @@ def test_the_seed_chooses_the_landmarks(some):
     assert pickle.dumps(one) == pickle.dumps(same)
     unseeded = FairKernelSVC(eta=0, n_components=15, tol=1e-3).fit(X, y)
     assert unseeded.support_vectors_.shape == (15, 4)
+    monkeypatch.setattr("evenrisk._estimator._base.COLLAPSE_ENTRIES", 0)  # large data keep rows of weight 0
     absent = FairKernelSVC(eta=0, n_components=15, random_state=0, tol=1e-3).fit(
         np.r_[X, X[:50] + 5], np.r_[y, y[:50]], np.r_[np.ones(900), np.zeros(50)]
     )
@@ -376,9 +377,12 @@ def test_scale_is_the_weighted_variance(some):
         assert clf.gamma_ == pytest.approx(expected, rel=1e-9)
     far = FairKernelSVC(eta=0, gamma="scale", n_components=5, tol=1e-2).fit(X + 1e7, y, times)
     assert far.gamma_ == pytest.approx(expected, rel=1e-6)
-    for value in (0.0, 0.1, 1e9 / 3):
-        flat = FairKernelSVC(eta=0, gamma="scale").fit(np.full((40, 3), value), [0, 1] * 20)
-        assert flat.gamma_ == 1.0
+    uneven = np.linspace(0.31, 1.7, 42)
+    for value in (0.0, 0.1, 1e9 / 3, 2 / 3):  # the mean of equal numbers is off by rounding
+        for kind in (np.asarray, sparse.csr_array):
+            flat = FairKernelSVC(eta=0, gamma="scale")
+            flat.fit(kind(np.full((42, 7), value)), [0, 1, 1] * 14, uneven)
+            assert flat.gamma_ == 1.0
 
 
 def test_an_offset_leaves_the_digits_of_the_distances(few):

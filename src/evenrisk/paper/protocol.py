@@ -22,7 +22,7 @@ PARITIES = ("demographic_parity", "equalized_odds")
 TEST_SHARE, VALIDATION_SHARE = 0.3, 0.25
 STANDARDISED = ("age", "priors_count")
 GAMMA = 0.5
-MACHINE_TOL = 1e-4  # relative to the objective: a tenth of what one more split moves
+MACHINE_TOL = 3e-4  # a finer one moves accuracy by some thousandths, a tenth of the spread over splits
 VERSION = 1  # of this protocol; results of another one are not continued
 
 # accuracy, gap at 0.5, Int. and STD in the paper's Tables 1 and 2: one split, no error bars
@@ -92,9 +92,9 @@ _LINEAR_MACHINE = (
     *(0.0, 0.02, 0.04, 0.06, 0.08, *(n / 50 for n in range(5, 21)), 0.45, 0.5, 0.6, 0.7, 0.85),
     *(1.0, 1.2, 1.5, 2.0, 3.0, 5.0),
 )
-_KERNEL_MACHINE = (0.0, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 15.0, 20.0)
+_KERNEL_MACHINE = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0)
 _GAP = (*(n / 2 for n in range(11)), *(float(n) for n in range(6, 13)), 14.0, 16.0, 20.0, 30.0, 50.0)
-_KERNEL_GAP = (0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
+_KERNEL_GAP = (0.0, 2.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
 ROWS = (
     Row("LR", "histogram", _CLIFF),
     Row("LR", "gaussian", _CLIFF),
