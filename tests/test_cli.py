@@ -80,6 +80,7 @@ def test_the_number_of_processes_changes_no_byte(results):
     one, two = contents(folder / "1"), contents(folder / "2")
     names = {"results.json", "tables.md", "tables.csv", "index.html"}
     names |= {f"{name}.{suffix}" for name in FIGURES for suffix in ("png", "svg", "csv")}
+    names |= {"headline.png", "headline.svg"}
     names |= {f"{kind}/split_{i:03d}.npz" for kind in ("splits", "scores") for i in range(3)}
     assert set(one) == set(two) == names
     for name in names:

@@ -42,6 +42,7 @@ def risk_distributions(experiment: Experiment, folder: Path) -> None:
         for ax in axes[-1]:
             ax.set_xlabel("risk score")
         handles, labels = axes[0][-1].get_legend_handles_labels()
+        labels = [label.replace(", negatives", " (EO: negatives)") for label in labels]
         drawn.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
         save(drawn, folder, NAME)
     head = ["parity", "method", "level", "eta", "stratum", "group", "bin_left", "bin_right", "density"]
