@@ -26,7 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["reproduction_tables.md", "_build"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["dollarmath"]

@@ -24,7 +24,7 @@ SETTLED = 1e-8  # change of a covariance, in units of the score's root mean squa
 
 
 class ZafarDP(CovarianceBound):
-    """Logistic regression with |cov(z, g)| ≤ c between group membership z and raw score g.
+    """Logistic regression with −c ≤ cov(z, g) ≤ c between group membership z and raw score g.
 
     Minimises mean log loss + alpha/2·‖w‖² under the bound, the fairness constraint of Zafar et al. (2017a)
     for demographic parity. It equalises the groups' mean scores and nothing else about their

@@ -17,7 +17,7 @@ HELD = 0.01  # relative: a spread this little under the guard's is on it; the la
 
 
 class ZafarEO(CovarianceBound):
-    """Logistic regression with |cov(z, min(0, y'·g))| ≤ c, among negatives and among positives.
+    """Logistic regression with −c ≤ cov(z, min(0, y'·g)) ≤ c, among negatives and among positives.
 
     Minimises mean log loss + alpha/2·‖w‖² under the bounds of Zafar et al. (2017b) for false-positive and
     false-negative rates: y' = ±1, z is group membership and each covariance is (1/n)·Σ (z − z̄)·min(0, y'·g)
