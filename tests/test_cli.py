@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +231,20 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "Zafar-EO needs dccp: pip install 'evenrisk[paper]'" in done.output
+
+
+def test_a_killed_worker_is_told_of_and_nothing_is_lost(monkeypatch, tmp_path):
+    need("cvxpy")
+    need("dccp")
+
+    def killed(*args, **kwargs):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr("evenrisk.paper.run", killed)
+    done = CliRunner().invoke(cli.main, ["reproduce", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "a worker process was killed" in done.output
+    assert "run it again to go on, with fewer --jobs" in done.output
 
 
 def test_bad_usage_is_exit_2_and_says_why(tmp_path):

@@ -38,6 +38,8 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
 
     Finished splits are kept: after an interruption the same command goes on where it stopped.
     """
+    from concurrent.futures.process import BrokenProcessPool
+
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -62,6 +64,11 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
                 f"Interrupted. Finished splits are kept in {out}/splits; run it again to go on.", err=True
             )
             raise SystemExit(130) from None
+        except BrokenProcessPool as error:
+            raise click.ClickException(
+                "a worker process was killed, perhaps for want of memory. Finished splits are kept in "
+                f"{out}/splits; run it again to go on, with fewer --jobs"
+            ) from error
     experiment = paper.Experiment(paper.load_all(out, protocol, n_splits), protocol)
     summary = paper.summarise(experiment)
     paper.print_tables(summary)

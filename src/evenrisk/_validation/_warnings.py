@@ -2,7 +2,7 @@
 
 
 class MissingSensitiveFeatures(ValueError):
-    """A penalty was asked for (eta > 0) and no groups were given."""
+    """A penalty (eta > 0) or a bound was asked for and no groups were given."""
 
 
 class SmallCellWarning(UserWarning):

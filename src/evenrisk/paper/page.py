@@ -29,7 +29,7 @@ _TEMPLATE = """<!DOCTYPE html>
 <title>Threshold-invariant fair classification, reproduced</title>
 <style>
 :root { color-scheme: light dark; --rule: #8886; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 92rem; margin: 2rem auto; padding: 0 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; }

@@ -131,9 +131,10 @@ def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
 
 def _difference(found: dict[str, float | None]) -> str:
     mean, se, low, high = (found[name] for name in ("mean", "se", "low", "high"))
-    if mean is None or se is None or low is None or high is None:
-        return f"{mean:+.3f}"
-    return f"{mean:+.3f} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
+    text = f"{mean:+.3f}".replace("-", "−")
+    if se is None or low is None or high is None:
+        return text
+    return f"{text} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
