@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from evenrisk import __version__, cli
+from evenrisk.paper.runner import load
 from optional import need
+from tiny_reproduce import TINY as tiny_protocol
 
 HERE = Path(__file__).parent
 TINY = [sys.executable, str(HERE / "tiny_reproduce.py")]
@@ -202,6 +203,11 @@ def test_splits_of_other_settings_or_half_written_ones_are_fitted_again(results,
     whole = (folder / "1" / "splits" / "split_001.npz").read_bytes()
     (out / "splits" / "split_000.npz").write_bytes(whole[: len(whole) // 2])
     (out / "splits" / "split_001.npz").write_bytes(whole)
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2 : len(whole) // 2 + 200] = b"x" * 200
+    (out / "splits" / "split_002.npz").write_bytes(damaged)
+    assert load(out, tiny_protocol(), 1) is not None
+    assert [load(out, tiny_protocol(), split) for split in (0, 2)] == [None, None]
     (out / "scores" / "split_007.npz").write_bytes(b"of an earlier run")
     done = run("reproduce", "--splits", "2", "--seed", "5", "--out", str(out), command=TINY)
     assert done.returncode == 0, done.stderr
@@ -233,18 +239,24 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
     assert "Zafar-EO needs dccp: pip install 'evenrisk[paper]'" in done.output
 
 
-def test_a_killed_worker_is_told_of_and_nothing_is_lost(monkeypatch, tmp_path):
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
+def test_a_killed_worker_is_told_of_and_nothing_is_lost(tmp_path):
     need("cvxpy")
     need("dccp")
+    process = start(tmp_path, "--jobs", "2")
+    wait_for(tmp_path / "splits" / "split_000.npz", process)
+    workers = [pid for pid in alive(process.pid) if is_worker(pid)]
+    os.kill(int(workers[0]), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "a worker process was killed" in err
+    assert "run it again to go on, with fewer --jobs" in err
+    assert "Traceback" not in err
+    assert (tmp_path / "splits" / "split_000.npz").exists()
 
-    def killed(*args, **kwargs):
-        raise BrokenProcessPool
 
-    monkeypatch.setattr("evenrisk.paper.run", killed)
-    done = CliRunner().invoke(cli.main, ["reproduce", "--out", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "a worker process was killed" in done.output
-    assert "run it again to go on, with fewer --jobs" in done.output
+def is_worker(pid):
+    return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_bad_usage_is_exit_2_and_says_why(tmp_path):
@@ -256,4 +268,7 @@ def test_bad_usage_is_exit_2_and_says_why(tmp_path):
     assert blocked.read_text() == "kept"
     assert run("reproduce", "--splits", "0").returncode == 2
     assert run("reproduce", "--jobs", "0").returncode == 2
+    both = run("reproduce", "--quick", "--splits", "7", "--out", str(tmp_path / "out"))
+    assert both.returncode == 2
+    assert "--quick is 3 splits" in both.stderr
     assert run("nonsense").returncode == 2

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from scipy.stats import t as student
 
 from evenrisk import threshold_profile
 from evenrisk.datasets import load_compas
-from evenrisk.paper import claims, matching
+from evenrisk.paper import claims, matching, page
 from evenrisk.paper.fits import fit_split
 from evenrisk.paper.measures import COLUMNS, OF_CHANCE, by_chance, measure, rescaled
 from evenrisk.paper.page import to_html
@@ -66,6 +67,16 @@ def test_a_path_that_jumps_is_shown_at_its_nearest_point_and_marked():
     choice = matching.match(np.array([[0.68, 0.67, 0.53, 0.53]]), np.array([0.62]))
     assert choice.index.tolist() == [1]
     assert choice.distance == pytest.approx([0.05])
+    assert not choice.matched
+
+
+def test_a_row_is_marked_when_more_than_a_fifth_of_its_splits_are_off():
+    """Also where the mean distance is small: a row of two heaps is not matched."""
+    near, far = [0.68, 0.60], [0.68, 0.53]
+    targets = np.full(10, 0.60)
+    assert matching.match(np.array([near] * 8 + [far] * 2), targets).matched
+    choice = matching.match(np.array([near] * 7 + [far] * 3), targets)
+    assert choice.n_far == 3
     assert not choice.matched
 
 
@@ -207,39 +218,41 @@ def claim(plain, scaled):
         (
             ("lower", "lower", "lower"),
             ("lower", "unclear", "lower"),
-            "LR-HA: less variation than Zafar-EO (STD and Int.); against Zafar-EO rescaled it stays lower in "
-            "STD; its max gap is lower too.",
+            "LR-HA: against Zafar-EO STD lower (−0.200) and Int. lower (−0.200); against Zafar-EO rescaled "
+            "STD lower (−0.200); its max gap is lower.",
         ),
         (
             ("lower", "unclear", "unclear"),
             ("unclear", "unclear", "unclear"),
-            "LR-HA: less variation than Zafar-EO (STD); against Zafar-EO rescaled nothing of that is left; "
-            "no difference in max gap beyond noise.",
+            "LR-HA: against Zafar-EO STD lower (−0.200); against Zafar-EO rescaled no difference in "
+            "variation beyond noise (STD +0.000); no difference in max gap beyond noise.",
         ),
         (
             ("unclear", "unclear", "higher"),
-            ("unclear", "unclear", "higher"),
-            "LR-HA: no difference to Zafar-EO in variation beyond noise; its max gap is higher.",
-        ),
-        (
-            ("higher", "higher", "unclear"),
-            ("lower", "unclear", "unclear"),
-            "LR-HA: more variation than Zafar-EO (STD and Int.); against Zafar-EO rescaled lower in STD; no "
-            "difference in max gap beyond noise.",
+            ("higher", "unclear", "higher"),
+            "LR-HA: against Zafar-EO no difference in variation beyond noise (STD +0.000); against Zafar-EO "
+            "rescaled STD higher (+0.200); its max gap is higher.",
         ),
         (
             ("lower", "higher", "unclear"),
-            ("lower", "unclear", "unclear"),
-            "LR-HA: STD lower and Int. higher than Zafar-EO's; against Zafar-EO rescaled it stays lower in "
-            "STD; no difference in max gap beyond noise.",
+            ("unclear", "higher", "unclear"),
+            "LR-HA: against Zafar-EO STD lower (−0.200) and Int. higher (+0.200); against Zafar-EO rescaled "
+            "Int. higher (+0.200); no difference in max gap beyond noise.",
         ),
     ],
 )
 def test_what_survives_is_said_in_words(plain, scaled, words):
     assert claims.in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=True) == words
-    assert "(accuracy not matched)" in claims.in_words(
-        "LR-HA", "Zafar-EO", claim(plain, scaled), matched=False
+    assert claims.in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=False).startswith(
+        "LR-HA (accuracy not matched): "
     )
+
+
+def test_of_one_split_nothing_is_said(splits):
+    summary = summarise(Experiment(splits[:1], TINY()))
+    for found in summary["claims"]["equalized_odds"]:
+        assert "one split has no error, so nothing can be said" in found["words"]
+    assert "over 1 split;" in to_markdown(summary)
 
 
 def test_claims_are_paired_split_by_split(summary, splits):
@@ -285,6 +298,12 @@ def test_tables_hold_the_numbers_of_the_summary(summary):
             assert found["words"] in markdown
 
 
+def test_the_page_links_to_what_a_run_writes(summary):
+    links = set(re.findall(r'(?:src|href)="([^"]+)"', to_html(summary)))
+    figures = {f"{name}.{kind}" for name in page.FIGURES for kind in ("svg", "png", "csv")}
+    assert links == figures | {"results.json", "tables.csv"}
+
+
 def test_the_page_escapes_what_it_is_given(summary):
     hostile = json.loads(json.dumps(summary))
     hostile["tables"]["demographic_parity"][0]["method"] = "<script>alert(1)</script>"
@@ -296,8 +315,14 @@ def test_the_page_escapes_what_it_is_given(summary):
 
 def test_rows_that_collapse_or_do_not_converge_are_named(summary):
     strange = json.loads(json.dumps(summary))
-    strange["tables"]["equalized_odds"][2] |= {"collapsed": 2, "unfinished": 5, "matched": False}
+    strange["tables"]["equalized_odds"][2] |= {"collapsed": 2, "unfinished": 5, "matched": False, "far": 2}
     text = to_markdown(strange)
     assert "LR-HA: scores collapsed (sd below 0.01) in 2 splits." in text
-    assert "LR-HA: 5 fits along the paths did not converge." in text
+    assert "LR-HA: 5 fits, validation and test, did not converge." in text
+    strange["tables"]["equalized_odds"][1] |= {"unfinished": 1}
+    assert "Zafar-EO: 1 fits, validation and test, did not converge or hold the norm guard." in to_markdown(
+        strange
+    )
     assert "| LR-HA † |" in text
+    assert "Splits off by more than .01 on validation: " in text
+    assert "LR-HA 2" in text

@@ -9,6 +9,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from evenrisk import __version__
 
@@ -49,6 +50,8 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
     except OSError as error:
         message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
         raise click.UsageError(message) from error
+    if quick and click.get_current_context().get_parameter_source("splits") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--quick is 3 splits: give it or --splits, not both")
     paper = _paper()
     protocol, n_splits = paper.Protocol(seed=seed), QUICK_SPLITS if quick else splits
     console = Console(stderr=True)

@@ -53,8 +53,7 @@ def walk(
         start = None  # every distance is blind at w = 0
     theta, first, n_iter = nothing if start is None else start, None, 0
     wanted = set(etas)
-    way = {0.0, *ladder(max(etas))} if start is None and max(etas) > 0 else set()
-    for eta in sorted(wanted | way):
+    for eta in _steps(wanted) if start is None else sorted(wanted):
         here = objective.with_eta(eta)
         exact = tol if eta in wanted else max(tol, ON_THE_WAY)
         last = settings.solver if eta in wanted else "lbfgs"
@@ -71,6 +70,17 @@ def walk(
             _say_if_not_converged(solution, eta, tol, settings.max_iter)
             yield Point(eta, solution, n_iter)
             n_iter = 0
+
+
+def _steps(wanted: set[float]) -> list[float]:
+    """Give 0, then the wanted η, with rungs of the ladder where the next step would be too wide."""
+    steps, below = [0.0], 0.0
+    for eta in sorted(wanted - {0.0}):
+        if eta > WIDE * below:
+            steps += [rung for rung in ladder(eta) if rung > below]
+        steps.append(eta)
+        below = eta
+    return steps
 
 
 def _minimiser(

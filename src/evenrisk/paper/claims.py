@@ -43,28 +43,29 @@ def verdict(found: dict[str, Any]) -> str:
 
 def in_words(method: str, zafar: str, claim: dict[str, Any], *, matched: bool) -> str:
     """Say what survives of the claim for one row."""
-    plain = {name: verdict(claim["zafar"][name]) for name in CLAIMED}
-    scaled = {name: verdict(claim["zafar_rescaled"][name]) for name in CLAIMED}
-    varies = {name: plain[name] for name in ("std", "interval")}
-    if all(word == "unclear" for word in varies.values()):
-        first = f"no difference to {zafar} in variation beyond noise"
-    elif "higher" in varies.values() and "lower" in varies.values():
-        first = f"STD {plain['std']} and Int. {plain['interval']} than {zafar}'s"
-    else:
-        word = "less" if "lower" in varies.values() else "more"
-        which = " and ".join(HEADINGS[name] for name, found in varies.items() if found != "unclear")
-        first = f"{word} variation than {zafar} ({which})"
-    held = [HEADINGS[name] for name in ("std", "interval") if scaled[name] == "lower"]
-    if "lower" in varies.values():
-        second = f"; against {zafar} rescaled " + (
-            f"it stays lower in {' and '.join(held)}" if held else "nothing of that is left"
-        )
-    else:
-        second = f"; against {zafar} rescaled lower in {' and '.join(held)}" if held else ""
-    third = {
-        "lower": "; its max gap is lower too",
-        "higher": "; its max gap is higher",
-        "unclear": "; no difference in max gap beyond noise",
-    }[plain["max_gap"]]
-    note = "" if matched else " (accuracy not matched)"
-    return f"{method}{note}: {first}{second}{third}."
+    name = method if matched else f"{method} (accuracy not matched)"
+    if claim["zafar"]["std"]["se"] is None:
+        return f"{name}: one split has no error, so nothing can be said."
+    plain = _variation(claim["zafar"])
+    scaled = _variation(claim["zafar_rescaled"])
+    max_gap = {
+        "lower": "its max gap is lower",
+        "higher": "its max gap is higher",
+        "unclear": "no difference in max gap beyond noise",
+    }[verdict(claim["zafar"]["max_gap"])]
+    return f"{name}: against {zafar} {plain}; against {zafar} rescaled {scaled}; {max_gap}."
+
+
+def _variation(differences: dict[str, Any]) -> str:
+    """Say how STD and Int. compare, with the estimates where they count."""
+    found = {name: verdict(differences[name]) for name in ("std", "interval")}
+    clear = {name: word for name, word in found.items() if word != "unclear"}
+    if not clear:
+        return f"no difference in variation beyond noise (STD {signed(differences['std']['mean'])})"
+    parts = [f"{HEADINGS[name]} {word} ({signed(differences[name]['mean'])})" for name, word in clear.items()]
+    return " and ".join(parts)
+
+
+def signed(value: float) -> str:
+    """Write a difference with its sign."""
+    return f"{value:+.3f}".replace("-", "−")

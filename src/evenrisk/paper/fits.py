@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk.datasets import Dataset
+from evenrisk.exceptions import CollapseWarning
 from evenrisk.paper.measures import COLUMNS, by_chance, measure
 from evenrisk.paper.protocol import PARITIES, Protocol, Row, features, zafar, zafar_name
 
@@ -40,8 +41,9 @@ def fit_split(data: Dataset, protocol: Protocol, split: int, step: Callable[[], 
                 measured = [measure(y[shown], s, group[shown], parity) for s in scores]
                 key = f"{parity}/{name}"
                 out[f"{key}/{stage}"] = np.array([[each[column] for column in COLUMNS] for each in measured])
+                out[f"{key}/unfinished"] = out.get(f"{key}/unfinished", np.array(0)) + unfinished
                 if stage == "test":
-                    out[f"{key}/scores"], out[f"{key}/unfinished"] = scores, np.array(unfinished)
+                    out[f"{key}/scores"] = scores
                 step()
     return out | _floor(protocol, out, np.random.default_rng([protocol.seed, split, 1]))
 
@@ -63,14 +65,14 @@ def _fits(protocol: Protocol, parity: str) -> list[tuple[str, Callable[..., tupl
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             models = [zafar(parity, c).fit(X, y, sensitive_features=group) for c in protocol.bounds[parity]]
-        return _scores(models, other), _unfinished(caught)
+        return _scores(models, other), _count(caught, ConvergenceWarning, CollapseWarning)
 
     def path_of(row: Row) -> Callable[..., tuple[np.ndarray, int]]:
         def path(X: Any, y: Any, group: Any, other: Any) -> tuple[np.ndarray, int]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 models = row.estimator(parity).fit_path(X, y, row.etas, sensitive_features=group)
-            return _scores(models, other), _unfinished(caught)
+            return _scores(models, other), _count(caught, ConvergenceWarning)
 
         return path
 
@@ -81,6 +83,6 @@ def _scores(models: list[Any], X: np.ndarray) -> np.ndarray:
     return np.array([model.predict_proba(X)[:, 1] for model in models])
 
 
-def _unfinished(caught: list[warnings.WarningMessage]) -> int:
-    """Count the fits that ended before they had converged."""
-    return sum(issubclass(warning.category, ConvergenceWarning) for warning in caught)
+def _count(caught: list[warnings.WarningMessage], *kinds: type[Warning]) -> int:
+    """Count warnings: of fits that ended early and, for Zafar, of a norm guard that could not be held."""
+    return sum(issubclass(warning.category, kinds) for warning in caught)

@@ -17,7 +17,7 @@ from evenrisk.paper.tables import (
 )
 
 FIGURES = {
-    "parity_curves": "The gap against the threshold, mean over splits; bands: ± sd; grey: what chance gives.",
+    "parity_curves": "The gap against the threshold, mean over splits; bands: ± sd; hatched: by chance.",
     "tradeoff": "Accuracy against the gap at 0.5 along η, mean ± sd over splits.",
     "risk_distributions": "Risk distributions of logistic regression on the test parts, mean over splits.",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ TEST_SHARE, VALIDATION_SHARE = 0.3, 0.25
 STANDARDISED = ("age", "priors_count")
 GAMMA = 0.5
 MACHINE_TOL = 3e-4  # a finer one moves accuracy by some thousandths, a tenth of the spread over splits
-VERSION = 1  # of this protocol; results of another one are not continued
+VERSION = 1  # of this protocol; results of another one are not continued, nor those of other packages
+PACKAGES = ("evenrisk", "numpy", "scipy", "scikit-learn", "cvxpy", "dccp", "clarabel")
 
 # accuracy, gap at 0.5, Int. and STD in the paper's Tables 1 and 2: one split, no error bars
 PAPER = {
@@ -156,6 +158,7 @@ class Protocol:
         """Give it for the record, and to know whether an earlier run can be continued."""
         return {
             "protocol": VERSION,
+            "versions": {name: version(name) for name in PACKAGES},
             "seed": self.seed,
             "test_share": TEST_SHARE,
             "validation_share": VALIDATION_SHARE,

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -41,7 +42,7 @@ def load(folder: Path, protocol: Protocol, split: int) -> Split | None:
     try:
         with np.load(split_path(folder, split)) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError):
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
     wanted = json.dumps(protocol.settings(), sort_keys=True)
     return arrays if str(arrays.pop("settings", "")) == wanted else None

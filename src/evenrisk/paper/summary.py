@@ -11,7 +11,7 @@ import numpy as np
 
 from evenrisk.paper.claims import CLAIMED, in_words, paired
 from evenrisk.paper.fits import Split
-from evenrisk.paper.matching import Choice, choose_bound, match
+from evenrisk.paper.matching import NEAR, Choice, choose_bound, match
 from evenrisk.paper.measures import COLUMNS, OF_CHANCE, measure, rescaled
 from evenrisk.paper.protocol import (
     PAPER,
@@ -134,14 +134,14 @@ def _table(experiment: Experiment, parity: str) -> list[dict[str, Any]]:
 def _strength(experiment: Experiment, parity: str, method: str) -> dict[str, Any]:
     """η or c, and whether the accuracy asked for was met on the validation parts."""
     if method == BASELINE:
-        return {"eta": {"mean": 0.0, "sd": 0.0}, "matched": True}
+        return {"eta": {"mean": 0.0, "sd": 0.0}, "matched": True, "far": 0}
     if method == zafar_name(parity):
         place = experiment.bounds[parity]
         off = experiment.validation(parity, method)[:, place].mean() - ZAFAR_ACCURACY[parity]
-        return {"c": experiment.protocol.bounds[parity][place], "matched": bool(abs(off) <= 0.01)}
+        return {"c": experiment.protocol.bounds[parity][place], "matched": bool(abs(off) <= NEAR), "far": 0}
     choice = experiment.choices[parity, method]
     etas = np.array(experiment.protocol.row(method).etas)[choice.index]
-    return {"eta": mean_sd(etas) | {"values": etas.tolist()}, "matched": choice.matched}
+    return {"eta": mean_sd(etas) | {"values": etas.tolist()}, "matched": choice.matched, "far": choice.n_far}
 
 
 def _unfinished(experiment: Experiment, parity: str, method: str) -> int:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evenrisk.paper.claims import CLAIMED
+from evenrisk.paper.claims import CLAIMED, signed
 from evenrisk.paper.claims import HEADINGS as CLAIM_HEADINGS
 from evenrisk.paper.measures import COLUMNS, OF_CHANCE
 from evenrisk.paper.protocol import PAPER_COLUMNS
@@ -88,23 +88,24 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
     rows, n = summary["tables"][parity], summary["settings"]["splits"]
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
-        f"Mean ± sd over {n} splits; in brackets the paper's figure, of one split. The last row is the plain "
-        "model's under permuted race: mean (95 % point).",
+        f"Mean ± sd over {n} split{'s' if n > 1 else ''}; in brackets the paper's figure, of one split. The "
+        "last row is the plain model's under permuted race: mean (95 % point).",
         f"c is the bound whose mean accuracy on the validation parts is nearest the paper's {target:.3f}; "
         "η is matched in each split to Zafar's accuracy on its validation part.",
         "Int. and STD are not measures of fairness: a constant gap of 0.3 has 0 in both. Read the max gap.",
     ]
-    unmatched = [row["method"] for row in rows if not row["matched"]]
+    unmatched = [f"{row['method']} {row['far']}" for row in rows if not row["matched"]]
     if unmatched:
         found.append(
-            f"{UNMATCHED} {', '.join(unmatched)}: accuracy not matched, the path jumps or ends before; shown "
-            "at the nearest point."
+            f"{UNMATCHED} accuracy not matched: the path jumps, or the grid of η ends before; shown at the "
+            f"nearest point. Splits off by more than .01 on validation: {', '.join(unmatched)}."
         )
     for row in rows:
         if row["collapsed"]:
             found.append(f"{row['method']}: scores collapsed (sd below 0.01) in {row['collapsed']} splits.")
         if row["unfinished"]:
-            found.append(f"{row['method']}: {row['unfinished']} fits along the paths did not converge.")
+            what = "did not converge or hold the norm guard" if "c" in row else "did not converge"
+            found.append(f"{row['method']}: {row['unfinished']} fits, validation and test, {what}.")
     return found
 
 
@@ -129,9 +130,9 @@ def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
     ]
 
 
-def _difference(found: dict[str, float | None]) -> str:
+def _difference(found: dict[str, Any]) -> str:
     mean, se, low, high = (found[name] for name in ("mean", "se", "low", "high"))
-    text = f"{mean:+.3f}".replace("-", "−")
+    text = signed(mean)
     if se is None or low is None or high is None:
         return text
     return f"{text} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
@@ -141,7 +142,10 @@ def to_markdown(summary: dict[str, Any]) -> str:
     """Write both tables and both lists of claims as Markdown."""
     parts = []
     for parity in summary["tables"]:
-        parts.append(f"## {TITLES[parity]}\n\n{_markdown(header(), body(summary, parity))}\n")
+        rows, place = body(summary, parity), first_of_ours(summary, parity)
+        ours = ["*ours:*", *[""] * (len(header()) - 1)]
+        rows = [*rows[:place], ours, *rows[place:]]
+        parts.append(f"## {TITLES[parity]}\n\n{_markdown(header(), rows)}\n")
         parts.append("\n".join(f"* {note}" for note in notes(summary, parity)) + "\n")
         parts.append(f"### Does the claim hold?\n\n{CLAIM_NOTE}\n")
         parts.append(_markdown(claim_header(), claim_body(summary, parity)) + "\n")
@@ -186,9 +190,7 @@ def to_json(summary: dict[str, Any]) -> str:
 
 def print_tables(summary: dict[str, Any]) -> None:
     """Print both tables and what survives of the claim; fewer columns on a narrow terminal."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     if not console.is_terminal:
@@ -196,22 +198,29 @@ def print_tables(summary: dict[str, Any]) -> None:
     columns = COLUMNS if console.width >= 210 else MAIN_COLUMNS
     spread = console.width >= 125
     for parity in summary["tables"]:
-        table = Table(
-            *header(columns), box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
-        )
-        for i, column in enumerate(table.columns):
-            column.justify = "right" if i else "left"
-            column.no_wrap = True
         rows = body(summary, parity, columns, spread=spread)
         rules = {first_of_ours(summary, parity) - 1, len(rows) - 2}
-        for i, row in enumerate(rows):
-            table.add_row(*row, end_section=i in rules)
         console.print(TITLES[parity], style="bold")
-        console.print(table)
-        console.print("\n".join(notes(summary, parity)) + "\n", highlight=False, markup=False)
+        console.print(_table(header(columns), rows, rules))
+        console.print("\n".join(["", *notes(summary, parity), ""]), highlight=False, markup=False)
         console.print(
             "Does the claim hold? Against Zafar at the same accuracy, split by split:", style="bold"
         )
-        for claim in summary["claims"][parity]:
-            console.print(claim["words"], highlight=False, markup=False)
-        console.print()
+        if spread:
+            console.print(_table(claim_header(), claim_body(summary, parity), set()))
+        words = [claim["words"] for claim in summary["claims"][parity]]
+        console.print("\n".join(["", *words, ""]), highlight=False, markup=False)
+
+
+def _table(head: list[str], rows: list[list[str]], rules: set[int]) -> Any:
+    """Lay out a table for the terminal, with a rule below some rows."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(*head, box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    for i, column in enumerate(table.columns):
+        column.justify = "right" if i else "left"
+        column.no_wrap = True
+    for i, row in enumerate(rows):
+        table.add_row(*row, end_section=i in rules)
+    return table

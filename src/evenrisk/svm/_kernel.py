@@ -6,21 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator import PenalisedClassifier, Problem, TrainingData, distinct_rows
 from evenrisk._validation import check_choice, check_number
-from evenrisk._xp import is_sparse
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective
 from evenrisk.parity import Parity
+from evenrisk.svm._functions import KERNELS, gamma_value, kernel_function
 from evenrisk.svm._linear import machine_alpha, margin_loss
 from evenrisk.svm._memory import available_memory
 from evenrisk.svm._reduction import Kernel, Reduction, SharedRows
 
-KERNELS = ("rbf", "linear", "poly", "precomputed")
 MATRICES = 4  # of m × m numbers that the exact form needs at once
 BLOCK_BYTES = 2**26  # of kernel values at a time when predicting
 
@@ -114,8 +112,8 @@ class FairKernelSVC(PenalisedClassifier):
     Let m be the number of distinct rows of X and r the numerical rank of their kernel matrix (COMPAS: 3,694
     training rows, m ≈ 1,250, r ≈ 450). The exact form takes 32·m² bytes for a moment and 8·m·r for the rest
     of the fit, O(m²·r) time once and O(m·r) per evaluation, r³ every fiftieth; it refuses where 32·m² bytes
-    are not to be had. With ``n_components=p`` it takes 8·n·p bytes, O(n·p²) time once and O(n·p) per
-    evaluation. A prediction costs r kernel values.
+    are not to be had. With ``n_components=p`` it takes two to three times 8·n·p bytes, O(n·p²) time once and
+    O(n·p) per evaluation. A prediction costs r kernel values.
 
     Examples
     --------
@@ -225,7 +223,7 @@ class FairKernelSVC(PenalisedClassifier):
 
     def _problem(self, data: TrainingData) -> Problem:
         loss, alpha = margin_loss(self.loss), machine_alpha(self.alpha, data)
-        gamma = self._resolved_gamma(data)
+        gamma = gamma_value(self.gamma, data.X, data.weight)
         rows, kernel = self._rows_and_kernel(data.X, gamma)
         first, index = distinct_rows(rows)
         weight = np.bincount(index, weights=data.weight, minlength=len(first))
@@ -262,26 +260,7 @@ class FairKernelSVC(PenalisedClassifier):
 
     def _kernel(self, gamma: float) -> Kernel:
         """Give k for rows of features; precomputed, the columns of the support."""
-        if callable(self.kernel):
-            given = self.kernel
-            return lambda X, Z: np.asarray(given(X, Z), dtype=np.float64)
-        if self.kernel == "precomputed":
-            return lambda X, support: X[:, support]
-        if self.kernel == "linear":
-            return lambda X, Z: linear_kernel(X, Z, dense_output=True)
-        if self.kernel == "rbf":
-            return lambda X, Z: _rbf(X, Z, gamma)
-        return lambda X, Z: polynomial_kernel(X, Z, degree=self.degree, gamma=gamma, coef0=self.coef0)
-
-    def _resolved_gamma(self, data: TrainingData) -> float:
-        """γ as a number; "scale" looks at the weighted variance of all entries, as a repeated row would."""
-        if not isinstance(self.gamma, str):
-            return float(self.gamma)
-        X, d = data.X, data.X.shape[1]
-        if self.gamma == "auto":
-            return 1 / d
-        variance = _variance(X, data.weight)
-        return 1 / (d * variance) if variance > 0 else 1.0
+        return kernel_function(self.kernel, gamma, self.degree, self.coef0)
 
     def _landmarks(self, points: np.ndarray) -> np.ndarray:
         """Choose all points if their kernel matrix fits into memory, or `n_components` of them."""
@@ -307,22 +286,3 @@ class FairKernelSVC(PenalisedClassifier):
             return None
         w = reduction.features(old).T @ self.dual_coef_[0]
         return np.append(w, self.intercept_) if self.fit_intercept else w
-
-
-def _rbf(X: Any, Z: Any, gamma: float) -> np.ndarray:
-    """exp(−γ‖x − z‖²), dense rows about one of them: far from 0, ‖x‖² leaves no digits for ‖x − z‖²."""
-    if not (is_sparse(X) or is_sparse(Z)):
-        X, Z = X - Z[:1], Z - Z[:1]
-    return rbf_kernel(X, Z, gamma=gamma)
-
-
-def _variance(X: Any, weight: np.ndarray) -> float:
-    """Weighted variance of all entries of X; exactly 0 where they are equal up to rounding."""
-    share = weight / weight.sum() / X.shape[1]
-    mean = float((X.T @ share).sum())
-    if is_sparse(X):
-        second = float((X.multiply(X).T @ share).sum())
-        variance, rounding = second - mean * mean, 1e-14 * second
-    else:
-        variance, rounding = float(((X - mean) ** 2 @ np.ones(X.shape[1])) @ share), 1e-28 * mean * mean
-    return variance if variance > rounding else 0.0

@@ -37,8 +37,8 @@ class Reduction:
     def of(cls, kernel: Kernel, landmarks: Any, alpha: float, tol: float) -> Reduction:
         """Reduce to the landmarks' numerical rank.
 
-        A subgradient of the mean loss has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
-        an error in the kernel moves a score by at most 1/λ times as much.
+        A subgradient of the mean hinge has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
+        an error in the kernel moves a score by at most 1/λ times as much (with a penalty: by about that).
         """
         K = _values(kernel, landmarks, landmarks)
         _refuse_asymmetric(K)
