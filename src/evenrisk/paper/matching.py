@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-NEAR = 0.01  # distance in validation accuracy up to which a split counts as matched
-MOST = 0.8  # of the splits must be, or the row is marked
+NEAR = 0.01 + 1e-9  # distance in validation accuracy up to which a split counts as matched
+FEW = 5  # a row is marked when more than one split in FEW is off
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Choice:
     @property
     def matched(self) -> bool:
         """Whether most splits got near their targets; where paths jump, or end early, they do not."""
-        return self.n_far <= (1 - MOST) * len(self.distance)
+        return FEW * self.n_far <= len(self.distance)
 
     @property
     def n_far(self) -> int:

@@ -40,7 +40,7 @@ def finished(folder: Path, protocol: Protocol, n_splits: int) -> list[int]:
 def load(folder: Path, protocol: Protocol, split: int) -> Split | None:
     """Read a finished split; None if it is not there, not whole, or of other settings."""
     try:
-        with np.load(split_path(folder, split)) as stored:
+        with open(split_path(folder, split), "rb") as file, np.load(file) as stored:
             arrays = {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
