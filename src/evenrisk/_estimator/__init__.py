@@ -2,6 +2,7 @@
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData, distinct_rows
+from evenrisk._estimator._diagnosis import tell
 from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 
@@ -13,4 +14,5 @@ __all__ = [
     "Problem",
     "TrainingData",
     "distinct_rows",
+    "tell",
 ]

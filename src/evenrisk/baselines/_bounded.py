@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import FairClassifier, LinearScores, TrainingData
+from evenrisk._estimator import FairClassifier, LinearScores, TrainingData, tell
 from evenrisk._validation import check_flag, check_number
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, ScoreObjective
@@ -58,12 +57,11 @@ class CovarianceBound(LinearScores, FairClassifier):
         metric = objective.metric()
         solution = lbfgs(objective, np.zeros(len(metric)), metric=metric, **settings)
         if not solution.converged:
-            warnings.warn(
+            tell(
                 f"the fit without the bound stopped after {solution.n_iter} iterations with a gradient of "
                 f"{solution.gradient_norm:.1e}, above tol={settings['tol']:.1e}. Raise max_iter (now "
                 f"{self.max_iter}) or tol, or standardise the features",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return solution
 

@@ -6,13 +6,12 @@ is solved to the end by the method of multipliers around L-BFGS, so X may be spa
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData
+from evenrisk._estimator import TrainingData, tell
 from evenrisk._xp import segment_dot
 from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
 from evenrisk.objective import LinearObjective
@@ -129,12 +128,11 @@ class ZafarDP(CovarianceBound):
     def _warn(self, ended: Ended, settings: dict[str, Any]) -> None:
         """Say so where the solver did not get to the end."""
         if not ended.converged:
-            warnings.warn(
+            tell(
                 f"the fit under |covariance| <= {self.c} stopped after {ended.n_iter} iterations with a "
                 f"gradient of {ended.gradient_norm:.1e} (tol={settings['tol']:.1e}) before it had settled. "
                 f"Raise max_iter (now {self.max_iter}) or tol, or standardise the features",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 

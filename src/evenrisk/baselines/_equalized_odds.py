@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData
+from evenrisk._estimator import TrainingData, tell
 from evenrisk._validation import CollapseWarning
 from evenrisk.baselines._bounded import CovarianceBound, independent, inside
 from evenrisk.baselines._mistakes import Mistakes, convex_concave, solvers
@@ -142,19 +141,17 @@ class ZafarEO(CovarianceBound):
             theta, failure = self._steps(plain, mistakes, 0.0)
         self.spread_ = mistakes.spread(theta) / reference
         if mistakes.spread(theta) < least:
-            warnings.warn(
+            tell(
                 f"min_spread={self.min_spread} cannot be held together with c={self.c}: the scores' standard "
                 f"deviation is {self.spread_:.2g} of the plain model's. The bound may be met by shrinking "
                 "alone. Raise c or lower min_spread",
                 CollapseWarning,
-                stacklevel=4,
             )
         if failure:
-            warnings.warn(
+            tell(
                 f"the fit under |covariance| <= {self.c} {failure} within {self.max_iter} convex–concave "
                 "steps. It was brought inside the bound but may not be a minimum. Raise max_iter, tol or c",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return theta
 
