@@ -11,13 +11,15 @@ from evenrisk._validation._arrays import (
     check_binary,
     check_choice,
     check_flag,
+    check_fraction,
     check_length,
     check_member,
     check_number,
     check_scores,
+    check_thresholds,
     check_weight,
 )
-from evenrisk._validation._groups import Groups, check_cells, check_groups, group_name
+from evenrisk._validation._groups import SMALL_CELL, Groups, check_cells, check_groups, group_name
 from evenrisk._validation._warnings import (
     CollapseWarning,
     MajorityRateWarning,
@@ -28,6 +30,7 @@ from evenrisk._validation._warnings import (
 )
 
 __all__ = [
+    "SMALL_CELL",
     "CollapseWarning",
     "Groups",
     "MajorityRateWarning",
@@ -40,11 +43,13 @@ __all__ = [
     "check_cells",
     "check_choice",
     "check_flag",
+    "check_fraction",
     "check_groups",
     "check_length",
     "check_member",
     "check_number",
     "check_scores",
+    "check_thresholds",
     "check_weight",
     "group_name",
 ]

@@ -40,6 +40,15 @@ def check_number(name: str, value: Any, *, low: float, strict: bool = False, who
     raise ValueError(f"`{name}` must be {kind} {'above' if strict else 'of at least'} {low}, got {value!r}")
 
 
+def check_fraction(name: str, value: Any, *, one: bool = False) -> float:
+    """Let a number between 0 and 1 pass, neither of them (1 too, if `one`)."""
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if good and value > 0 and (value < 1 or (one and value == 1)):
+        return float(value)
+    upto = "at most" if one else "below"
+    raise ValueError(f"`{name}` must be a number above 0 and {upto} 1, got {value!r}")
+
+
 def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndarray:
     """Weights (n,): finite, none negative, not all 0. None is a view of one 1, which takes no memory."""
     if sample_weight is None:
@@ -93,6 +102,14 @@ def check_scores(y_score: Any) -> np.ndarray:
     if not np.isfinite(score).all():
         raise ValueError(f"`y_score` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
     return score
+
+
+def check_thresholds(thresholds: Any) -> np.ndarray:
+    """Cut-offs (r,): finite numbers, one or several."""
+    t = np.atleast_1d(_numbers("thresholds", thresholds, np.float64))
+    if t.ndim != 1 or t.size == 0 or not np.isfinite(t).all():
+        raise ValueError(f"`thresholds` must be one finite number or several, got {thresholds!r:.60}")
+    return t
 
 
 def _numbers(name: str, values: Any, dtype: Any) -> np.ndarray:

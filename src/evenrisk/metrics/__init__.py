@@ -1,7 +1,16 @@
 """Measure the gap between groups at every threshold, for any score."""
 
+from evenrisk.metrics._results import (
+    Band,
+    Certificate,
+    Discrimination,
+    Interval,
+    Intervals,
+    NoiseFloor,
+    PermutationTest,
+)
+from evenrisk.metrics.decisions import Decisions, decisions
 from evenrisk.metrics.distribution import RiskDistribution, risk_distribution
-from evenrisk.metrics.inference import NoiseFloor
 from evenrisk.metrics.profile import ThresholdProfile, threshold_profile
 from evenrisk.metrics.scorers import (
     max_demographic_parity_difference,
@@ -19,9 +28,17 @@ from evenrisk.metrics.scorers import (
 )
 
 __all__ = [
+    "Band",
+    "Certificate",
+    "Decisions",
+    "Discrimination",
+    "Interval",
+    "Intervals",
     "NoiseFloor",
+    "PermutationTest",
     "RiskDistribution",
     "ThresholdProfile",
+    "decisions",
     "max_demographic_parity_difference",
     "max_equal_opportunity_difference",
     "max_equalized_odds_difference",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,29 @@ class ScoredRows:
     score: np.ndarray  # (n,)
     code: np.ndarray  # (n,) cell, −1 = in none
     weight: np.ndarray  # (n,)
+    group: np.ndarray  # (n,) 0 … k−1
+    label: np.ndarray | None  # (n,) in {0, 1}
 
     @property
     def n_cells(self) -> int:
         """How many cells there are."""
         return len(self.parity.strata) * len(self.groups)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether some rows weigh more than others."""
+        return bool((self.weight != self.weight[0]).any())
+
+    def take(self, kept: np.ndarray) -> ScoredRows:
+        """Keep some rows (a mask or an index), and all groups."""
+        label = None if self.label is None else self.label[kept]
+        score, code, weight = self.score[kept], self.code[kept], self.weight[kept]
+        return replace(self, score=score, code=code, weight=weight, group=self.group[kept], label=label)
+
+    def under(self, parity: Parity) -> ScoredRows:
+        """Compare the same rows by another rule."""
+        code = cell_codes(parity, self.label, self.group, len(self.groups))
+        return replace(self, parity=parity, code=code)
 
 
 def scored_rows(
@@ -63,4 +81,4 @@ def scored_rows(
     code = cell_codes(rule, y, groups.code, len(groups.labels))
     names = rule.cell_names([repr(name) for name in groups.names])
     check_cells(code, names, stacklevel=4)
-    return ScoredRows(rule, tuple(groups.names), score, code, weight)
+    return ScoredRows(rule, tuple(groups.names), score, code, weight, groups.code, y)

@@ -18,8 +18,8 @@ import numpy as np
 
 from evenrisk._validation import check_choice
 from evenrisk.curves import cell_curves, gaps
+from evenrisk.metrics._inferred import Inferred
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
-from evenrisk.metrics.inference import NoiseFloor, permuted_max_gaps
 from evenrisk.parity import Parity
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PAPER_THRESHOLDS = 41
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ThresholdProfile:
+class ThresholdProfile(Inferred):
     """Selection rates and their gap between groups at every threshold.
 
     Made by :func:`threshold_profile`.
@@ -89,6 +89,14 @@ class ThresholdProfile:
         worst = self.gap_by_stratum[int(self.gap_by_stratum.max(axis=1).argmax())]
         # equal gaps may differ in their last digit: 0.9 − 0.8 and 0.8 − 0.7
         return float(self.thresholds[int((worst >= worst.max() - 1e-12).argmax())])
+
+    @cached_property
+    def selection_rate(self) -> np.ndarray:
+        """Share of all rows with a score above each threshold (m,), whatever their group or label."""
+        order = np.argsort(self._rows.score, kind="stable")
+        below = np.cumsum(self._rows.weight[order])
+        last = np.searchsorted(self._rows.score[order], self.thresholds, side="right") - 1
+        return 1 - below[last] / below[-1]
 
     @property
     def mean_gap(self) -> float:
@@ -188,26 +196,6 @@ class ThresholdProfile:
                 stacklevel=3,
             )
         return self.at(np.linspace(lo, hi, PAPER_THRESHOLDS))
-
-    def noise_floor(self, n_permutations: int = 1000, random_state: Any = None) -> NoiseFloor:
-        """Say how large `max_gap` would be by chance, were the attribute unrelated to the score.
-
-        The attribute is permuted among the rows (within each label, where the rule looks at labels); score
-        and weight stay together.
-
-        Parameters
-        ----------
-        n_permutations : int, default=1000
-            How many times.
-        random_state : int, RandomState, Generator or None, default=None
-            The only source of chance.
-
-        Returns
-        -------
-        NoiseFloor
-            Mean and 95 % point of the max gap.
-        """
-        return NoiseFloor.of(permuted_max_gaps(self._rows, n_permutations, random_state))
 
     def to_frame(self) -> pd.DataFrame:
         """Give the curve as a table.

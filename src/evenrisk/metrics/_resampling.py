@@ -1,0 +1,165 @@
+"""Resampled distribution functions: how far another sample of the same people would move each cell's curve.
+
+Conventions
+-----------
+c cells (``stratum · k + group``), m bins in the order of the score, each ending at a real threshold; F (c, m)
+the distribution functions there. A resample gives F* (c, m); what is handed on is D = F* − F, b resamples at
+a time (b, c, m). Cells are resampled on their own, so their sizes stay.
+
+Which way a cell is resampled depends on its rows n alone:
+
+* n < 30: n rows are drawn from **everybody** in its stratum. Its own rows know too little: one row,
+  resampled, is that row again and its deviation 0.
+* n ≤ 20,000: its own rows, drawn with replacement.
+* above: the limit of the former, normal increments of each bin's variance. It costs nothing per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from evenrisk._validation import SMALL_CELL
+from evenrisk.curves import run_ends
+from evenrisk.metrics._inputs import ScoredRows
+
+LARGE_CELL = 20_000  # rows; beyond, a cell's resamples are normal to three digits
+ALL_BINS = 50_000  # distinct scores; up to here every one of them is a bin
+MOST_BINS = 8192  # else as many: the largest of a bridge over 8192 bins is 0.5 % under that over all of them
+CHUNK = 2**21  # numbers in one chunk of deviations
+
+
+@dataclass(frozen=True)
+class Binned:
+    """Rows that are in some cell, in the order of their scores, and the bins they fall in."""
+
+    bin: np.ndarray  # (n,)
+    code: np.ndarray  # (n,) cell
+    weight: np.ndarray  # (n,)
+    thresholds: np.ndarray  # (m,) the last score of each bin
+    n_strata: int
+    n_groups: int
+
+    @classmethod
+    def of(cls, rows: ScoredRows, most: int = ALL_BINS) -> Binned:
+        """Sort the rows and choose bins: the distinct scores up to `most`, else runs of about equal size."""
+        kept = np.flatnonzero(rows.code >= 0)
+        order = kept[np.argsort(rows.score[kept], kind="stable")]
+        score = rows.score[order]
+        ends = run_ends(score)
+        if len(ends) > most:
+            wanted = np.linspace(0, len(score) - 1, MOST_BINS + 1)[1:]
+            ends = np.unique(ends[np.searchsorted(ends, wanted)])
+        counts = np.diff(ends, prepend=-1)
+        bins = np.repeat(np.arange(len(ends), dtype=np.int32), counts)
+        return cls(
+            bins, rows.code[order], rows.weight[order], score[ends], len(rows.parity.strata), len(rows.groups)
+        )
+
+    @property
+    def n_cells(self) -> int:
+        """How many cells there are."""
+        return self.n_strata * self.n_groups
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """Weight of each cell in each bin (c, m)."""
+        m = len(self.thresholds)
+        flat = np.bincount(self.code.astype(np.int64) * m + self.bin, self.weight, self.n_cells * m)
+        return flat.reshape(self.n_cells, m)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Rows of each cell (c,)."""
+        return np.bincount(self.code, minlength=self.n_cells)
+
+    @cached_property
+    def effective(self) -> np.ndarray:
+        """Kish's effective number of rows of each cell (c,): (Σw)² / Σw², n without weights."""
+        squares = np.bincount(self.code, self.weight**2, self.n_cells)
+        return self.mass.sum(axis=1) ** 2 / squares
+
+    def deviations(self, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Draw F* − F, a chunk of resamples at a time (b, c, m)."""
+        draws = [self._draw(cell) for cell in range(self.n_cells)]
+        chunk = max(1, CHUNK // self.mass.size)
+        for first in range(0, n_resamples, chunk):
+            b = min(chunk, n_resamples - first)
+            yield np.stack([draw(b, rng) for draw in draws], axis=1)
+
+    def _draw(self, cell: int) -> Any:
+        """Choose how a cell is resampled."""
+        mine = self.code == cell
+        weight = self.weight[mine] / self.mass[cell].sum()
+        if self.counts[cell] < SMALL_CELL:
+            stratum = self.mass.reshape(self.n_strata, self.n_groups, -1)[cell // self.n_groups]
+            pooled = np.cumsum(stratum.sum(axis=0))
+            return _FromAll(pooled / pooled[-1], weight)
+        if self.counts[cell] <= LARGE_CELL:
+            return _OwnRows(self.bin[mine], weight, len(self.thresholds))
+        variance = np.bincount(self.bin[mine], weight**2, len(self.thresholds))
+        return _Normal(np.cumsum(self.mass[cell]) / self.mass[cell].sum(), np.sqrt(variance))
+
+
+class _OwnRows:
+    """F* of n rows drawn with replacement, minus F."""
+
+    def __init__(self, bins: np.ndarray, weight: np.ndarray, n_bins: int) -> None:
+        self.bins, self.n_bins = bins.astype(np.int64), n_bins
+        self.weight = None if (weight == weight[0]).all() else weight
+        self.below = np.cumsum(np.bincount(bins, weight, n_bins))
+
+    def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
+        n = len(self.bins)
+        row = rng.integers(0, n, (b, n), dtype=np.uint16)
+        into = self.bins[row]
+        into += self.n_bins * np.arange(b)[:, None]
+        weight = None if self.weight is None else self.weight[row].ravel()
+        mass = np.bincount(into.ravel(), weight, b * self.n_bins).reshape(b, self.n_bins)
+        below = np.cumsum(mass, axis=1, dtype=np.float64)
+        below /= below[:, -1:].copy()
+        below -= self.below
+        return below
+
+
+class _FromAll:
+    """The distribution function of n rows drawn from the stratum, minus the stratum's."""
+
+    def __init__(self, pooled: np.ndarray, weight: np.ndarray) -> None:
+        self.pooled, self.weight = pooled, weight
+
+    def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
+        m = len(self.pooled)
+        into = np.searchsorted(self.pooled, rng.random((b, len(self.weight))))
+        into += m * np.arange(b)[:, None]
+        weight = np.broadcast_to(self.weight, into.shape).ravel()
+        mass = np.bincount(into.ravel(), weight, b * m).reshape(b, m)
+        return np.cumsum(mass, axis=1) - self.pooled
+
+
+class _Normal:
+    """C − F·C(∞), C the running sum of independent normals with each bin's variance Σ w²."""
+
+    def __init__(self, below: np.ndarray, sd: np.ndarray) -> None:
+        self.below, self.sd = below, sd
+
+    def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
+        walk = rng.standard_normal((b, len(self.sd)))
+        walk *= self.sd
+        np.cumsum(walk, axis=1, out=walk)
+        walk -= self.below * walk[:, -1:].copy()
+        return walk
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Let a Generator pass and seed one from anything scikit-learn takes."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, (int, np.integer)):
+        return np.random.default_rng(random_state)
+    return np.random.default_rng(check_random_state(random_state).randint(2**32, dtype=np.uint64))
