@@ -225,7 +225,7 @@ def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
     def refuse(dir):
         raise PermissionError(13, "Permission denied", str(dir))
 
-    monkeypatch.setattr(cli, "TemporaryFile", refuse)  # root may write anywhere
+    monkeypatch.setattr(cli._reproduce, "TemporaryFile", refuse)  # root may write anywhere
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 2
     assert f"--out must be a folder that can be written, got {tmp_path}: Permission denied" in done.output
@@ -233,7 +233,7 @@ def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
 
 
 def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "dccp" else name)
+    monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: None if name == "dccp" else name)
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "Zafar-EO needs dccp: pip install 'evenrisk[paper]'" in done.output

@@ -19,7 +19,7 @@ _ROOMS = {
     "Parity": "parity",
     "threshold_profile": "metrics",
 }
-_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "plots")
+_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "plots", "report")
 
 __all__ = [
     "FairKernelSVC",

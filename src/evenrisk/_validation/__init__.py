@@ -18,6 +18,7 @@ from evenrisk._validation._arrays import (
     check_scores,
     check_thresholds,
     check_weight,
+    listed,
 )
 from evenrisk._validation._groups import SMALL_CELL, Groups, check_cells, check_groups, group_name
 from evenrisk._validation._warnings import (
@@ -52,4 +53,5 @@ __all__ = [
     "check_thresholds",
     "check_weight",
     "group_name",
+    "listed",
 ]

@@ -48,10 +48,15 @@ class ScoredRows:
         score, code, weight = self.score[kept], self.code[kept], self.weight[kept]
         return replace(self, score=score, code=code, weight=weight, group=self.group[kept], label=label)
 
-    def under(self, parity: Parity) -> ScoredRows:
+    def under(self, parity: str | Parity) -> ScoredRows:
         """Compare the same rows by another rule."""
-        code = cell_codes(parity, self.label, self.group, len(self.groups))
-        return replace(self, parity=parity, code=code)
+        rule = self.rule(parity)
+        return replace(self, parity=rule, code=cell_codes(rule, self.label, self.group, len(self.groups)))
+
+    @staticmethod
+    def rule(parity: str | Parity) -> Parity:
+        """Look a rule up by its name."""
+        return check_member("parity", parity, PARITIES, Parity)
 
 
 def scored_rows(
@@ -60,7 +65,7 @@ def scored_rows(
     """Check everything once."""
     named = {"y_true": y_true, "y_score": y_score, "sensitive_features": sensitive_features}
     check_alignment(4, **named, sample_weight=sample_weight)
-    rule: Parity = check_member("parity", parity, PARITIES, Parity)
+    rule = ScoredRows.rule(parity)
     score = check_scores(y_score)
     n = len(score)
     weight = check_weight(sample_weight, n)

@@ -7,6 +7,7 @@ test by them is exact. Above 100,000 rows in a stratum the arrangements are repl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -49,11 +50,8 @@ def _permuted(
     """Permute the groups b times and give the max gap of each (b,)."""
     k = int(group.max()) + 1
     moved = rng.permuted(np.broadcast_to(group.astype(np.uint8), (b, len(group))), axis=1)
-    below = []
-    for value in range(k):
-        running = np.cumsum(np.where(moved == value, weight, 0.0), axis=1)
-        below.append(running[:, ends] / running[:, -1:])
-    return _sup_range(below)
+    running = (np.cumsum(np.where(moved == value, weight, 0.0), axis=1) for value in range(k))
+    return _sup_range(below[:, ends] / below[:, -1:] for below in running)
 
 
 def _limit(
@@ -67,18 +65,19 @@ def _limit(
     total = weight.sum()
     below = np.cumsum(weight)[ends] / total
     variance = np.diff(np.cumsum(weight**2)[ends], prepend=0.0) / total**2
-    walks = []
-    for count in np.bincount(group):
+
+    def bridge(count: int) -> np.ndarray:
         walk = rng.standard_normal((b, len(ends))) * np.sqrt(variance * len(group) / count)
         np.cumsum(walk, axis=1, out=walk)
         walk -= below * walk[:, -1:].copy()
-        walks.append(walk)
-    return _sup_range(walks)
+        return walk
+
+    return _sup_range(bridge(count) for count in np.bincount(group))
 
 
-def _sup_range(below: list[np.ndarray]) -> np.ndarray:
-    """Largest over the bins of (largest − smallest over groups) (b,)."""
-    high, low = below[0], below[0]
-    for other in below[1:]:
+def _sup_range(below: Iterator[np.ndarray]) -> np.ndarray:
+    """Largest over the bins of (largest − smallest over groups) (b,); one group in memory at a time."""
+    high = low = next(below)
+    for other in below:
         high, low = np.maximum(high, other), np.minimum(low, other)
     return (high - low).max(axis=1)

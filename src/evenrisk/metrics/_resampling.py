@@ -87,7 +87,8 @@ class Binned:
     def deviations(self, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Draw F* − F, a chunk of resamples at a time (b, c, m)."""
         draws = [self._draw(cell) for cell in range(self.n_cells)]
-        chunk = max(1, CHUNK // self.mass.size)
+        own = self.counts[self.counts <= LARGE_CELL]
+        chunk = max(1, CHUNK // max(self.mass.size, int(own.max(initial=0))))
         for first in range(0, n_resamples, chunk):
             b = min(chunk, n_resamples - first)
             yield np.stack([draw(b, rng) for draw in draws], axis=1)

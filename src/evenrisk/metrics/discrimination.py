@@ -20,8 +20,7 @@ from evenrisk.curves import auc, cell_curves
 from evenrisk.metrics._inputs import ScoredRows
 from evenrisk.metrics._resampling import Binned, generator
 from evenrisk.metrics._results import Discrimination, Interval
-from evenrisk.metrics.inference import MANY_GROUPS, upper_quantile, wilson
-from evenrisk.parity import PARITIES
+from evenrisk.metrics.inference import MANY_GROUPS, unseen, upper_quantile, wilson
 
 GRID = 512  # false-positive rates at which resampled ROC curves are compared
 
@@ -79,6 +78,7 @@ def _abroca(
     curves = [roc(rows.take(rows.group == i)) for i in kept]
     names = [rows.groups[i] for i in kept]
     pairs = list(combinations(range(len(kept)), 2))
+    sizes = _effective(rows)
     moved = _roc_moves(rows, kept, n_resamples, random_state)  # (n_resamples, groups, GRID)
     out = {}
     for a, b in pairs:
@@ -86,10 +86,19 @@ def _abroca(
             areas = np.abs(moved[:, a]).mean(axis=1) + np.abs(moved[:, b]).mean(axis=1)
         else:
             areas = np.abs(moved[:, a] - moved[:, b]).mean(axis=1)
-        width = upper_quantile(areas, level)
+        fewest = min(sizes[kept[a]], sizes[kept[b]])
+        width = max(upper_quantile(areas, level), float(unseen(np.asarray(fewest), level)))
         value = area_between(curves[a], curves[b])
         out[names[a], names[b]] = Interval(value, max(value - width, 0.0), min(value + width, 1.0))
     return out
+
+
+def _effective(rows: ScoredRows) -> np.ndarray:
+    """Effective rows of the rarer label in each group (k,)."""
+    assert rows.label is not None
+    cell, n = rows.group * 2 + rows.label, 2 * len(rows.groups)
+    total, squares = np.bincount(cell, rows.weight, n), np.bincount(cell, rows.weight**2, n)
+    return (total**2 / np.maximum(squares, np.finfo(float).tiny)).reshape(-1, 2).min(axis=1)
 
 
 def _roc_moves(rows: ScoredRows, kept: np.ndarray, n_resamples: int, random_state: Any) -> np.ndarray:
@@ -98,7 +107,7 @@ def _roc_moves(rows: ScoredRows, kept: np.ndarray, n_resamples: int, random_stat
     code[kept] = np.arange(len(kept))
     mine = rows.take(np.isin(rows.group, kept))
     mine = replace(mine, groups=tuple(rows.groups[i] for i in kept), group=code[mine.group])
-    binned = Binned.of(mine.under(PARITIES["equalized_odds"]))
+    binned = Binned.of(mine.under("equalized_odds"))
     below = np.cumsum(binned.mass, axis=1) / binned.mass.sum(axis=1, keepdims=True)
     x = (np.arange(GRID) + 0.5) / GRID
     k = len(kept)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation import check_number
-from evenrisk.metrics._inputs import scored_rows
+from evenrisk.metrics._inputs import ScoredRows, scored_rows
 from evenrisk.parity import Parity
 
 
@@ -67,13 +67,21 @@ def risk_distribution(
     """
     n_bins = int(check_number("n_bins", n_bins, low=1, whole=True))
     rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight)
-    low, high = min(rows.score.min(), 0.0), max(rows.score.max(), 1.0)
-    if low < 0 or high > 1:
-        low, high = rows.score.min(), rows.score.max()
-    edges = np.histogram_bin_edges(rows.score, n_bins, (float(low), float(high)))
+    low, high = score_range(rows.score)
+    return distribution_of(rows, np.histogram_bin_edges(rows.score, n_bins, (low, high)))
+
+
+def score_range(score: np.ndarray) -> tuple[float, float]:
+    """[0, 1] where all scores are in there, else from the lowest to the highest."""
+    low, high = float(score.min()), float(score.max())
+    return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
+
+
+def distribution_of(rows: ScoredRows, edges: np.ndarray) -> RiskDistribution:
+    """Measure rows that have passed the door, on bins that cover all scores."""
     density = [
         np.histogram(rows.score[cell], edges, weights=rows.weight[cell], density=True)[0]
         for cell in (rows.code == code for code in range(rows.n_cells))
     ]
-    shape = (len(rows.parity.strata), len(rows.groups), n_bins)
+    shape = (len(rows.parity.strata), len(rows.groups), len(edges) - 1)
     return RiskDistribution(edges, np.reshape(density, shape), rows.groups, rows.parity)

@@ -55,16 +55,14 @@ def band(profile: ThresholdProfile, level: float, method: str, n_resamples: int,
     """Give every pair its half-width."""
     check_fraction("level", level)
     check_choice("method", method, METHODS)
-    n_resamples = check_resamples(n_resamples, level)
-    binned = Binned.of(profile._rows)
+    binned = profile._binned
     if method == "dkw":
         width = _dkw(profile, level, binned)
     else:
-        sups = _sups(binned, n_resamples, generator(random_state))
+        sups = _sups(binned, check_resamples(n_resamples, level), generator(random_state))
         width = _balanced(sups, level)
-        # nothing seen in n rows: up to ln(1/α)/n may still be there, whatever the resamples say
         fewest = np.minimum(*(binned.effective[cells] for cells in _pairs(binned)))
-        width = np.maximum(width, -np.log1p(-level) / fewest)
+        width = np.maximum(width, unseen(fewest, level))
     names = profile.groups
     pairs = tuple((names[a], names[b]) for a, b in zip(*pair_cells(1, len(names)), strict=True))
     width = np.minimum(width, 2.0).reshape(len(profile.parity.strata), len(pairs))
@@ -115,6 +113,11 @@ def _balanced(sups: np.ndarray, level: float) -> np.ndarray:
     return upper_quantile(relative.max(axis=1), level) * scale
 
 
+def unseen(n: np.ndarray, level: float) -> np.ndarray:
+    """1 − α^(1/n): a share of people that n rows may miss altogether; resamples of constants never move."""
+    return -np.expm1(np.log1p(-level) / n)
+
+
 def upper_quantile(values: np.ndarray, level: float) -> float:
     """The smallest of the values that at least a share `level` of n + 1 do not exceed."""
     rank = int(np.ceil((len(values) + 1) * level - 1e-9))
@@ -135,7 +138,7 @@ def certify(profile: ThresholdProfile, limit: float, measured: Band) -> Certific
 
 def _rows_needed(profile: ThresholdProfile, limit: float, measured: Band) -> int | None:
     """n per cell so that half-widths fall under |measured gap − limit|; they fall like √(1/n_a + 1/n_b)."""
-    binned = Binned.of(profile._rows)
+    binned = profile._binned
     first, second = _pairs(binned)
     per_row = 1 / binned.effective
     unit = measured.half_width.ravel() / np.sqrt(per_row[first] + per_row[second])
@@ -144,8 +147,9 @@ def _rows_needed(profile: ThresholdProfile, limit: float, measured: Band) -> int
     cells = profile.rates.reshape(binned.n_cells, -1)
     gap = np.array([_largest(cells[a] - cells[b]) for a, b in zip(first, second, strict=True)])
     design = float((binned.counts / binned.effective).max())
+    short = np.abs(gap - limit)
     with np.errstate(divide="ignore"):
-        needed = np.ceil(design * 2 * (unit / (gap - limit)) ** 2)
+        needed = np.ceil(design * 2 * (unit / np.where(short < 1e-12, 0.0, short)) ** 2)
     # one pair above the limit is enough to say so; to certify, all must be under it
     above = gap > limit
     rows = needed[above].min() if above.any() else needed.max()
@@ -156,7 +160,7 @@ def intervals(
     profile: ThresholdProfile, measured: Band, threshold: float | None, n_resamples: int, random_state: Any
 ) -> Intervals:
     """Intervals of the summaries, each at the band's level."""
-    binned = Binned.of(profile._rows)
+    binned = profile._binned
     spread = np.diff(binned.thresholds, append=binned.thresholds[-1])
     mean_parts, rank_parts = [], []
     for deviation in binned.deviations(n_resamples, generator(random_state)):
@@ -164,18 +168,20 @@ def intervals(
         by_stratum = gaps(deviation.reshape(shape))
         mean_parts.append((by_stratum @ spread).mean(axis=1))
         rank_parts.append(_rank_deviation(binned, deviation.reshape(shape), by_stratum))
+    least = float(unseen(binned.effective, measured.level).max())
     at = None if threshold is None else _gap_at(profile, float(threshold), measured.level, binned)
     return Intervals(
         max_gap=measured.max_gap,
-        mean_gap=_around(profile.mean_gap, mean_parts, measured.level, np.inf),
-        rank_gap=_around(profile.rank_gap, rank_parts, measured.level, 1.0),
+        mean_gap=_around(profile.mean_gap, mean_parts, measured.level, least * np.sum(spread), np.inf),
+        rank_gap=_around(profile.rank_gap, rank_parts, measured.level, least, 1.0),
         gap_at=at,
         level=measured.level,
     )
 
 
-def _around(value: float, parts: list[np.ndarray], level: float, most: float) -> Interval:
-    width = upper_quantile(np.concatenate(parts), level)
+def _around(value: float, parts: list[np.ndarray], level: float, least: float, most: float) -> Interval:
+    """The value ± a quantile of the drawn deviations, or what may have gone unseen if that is more."""
+    width = max(upper_quantile(np.concatenate(parts), level), least)
     return Interval(value, max(value - width, 0.0), min(value + width, most))
 
 

@@ -20,6 +20,7 @@ from evenrisk._validation import check_choice
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.metrics._inferred import Inferred
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
+from evenrisk.metrics._resampling import Binned
 from evenrisk.parity import Parity
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class ThresholdProfile(Inferred):
         worst = self.gap_by_stratum[int(self.gap_by_stratum.max(axis=1).argmax())]
         # equal gaps may differ in their last digit: 0.9 − 0.8 and 0.8 − 0.7
         return float(self.thresholds[int((worst >= worst.max() - 1e-12).argmax())])
+
+    @cached_property
+    def _binned(self) -> Binned:
+        """The rows in order, on the bins that inference works with."""
+        return Binned.of(self._rows)
 
     @cached_property
     def selection_rate(self) -> np.ndarray:
@@ -262,7 +268,11 @@ def threshold_profile(
     >>> threshold_profile(data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features)
     ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.245 at 4, ...
     """
-    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight)
+    return profile_of(scored_rows(y_true, y_score, sensitive_features, parity, sample_weight))
+
+
+def profile_of(rows: ScoredRows) -> ThresholdProfile:
+    """Measure rows that have passed the door."""
     curves = cell_curves(rows.score, rows.code, rows.weight, rows.n_cells)
     shape = (len(rows.parity.strata), len(rows.groups), len(curves.thresholds))
     mass = curves.mass.reshape(shape).sum(axis=1)

@@ -1,4 +1,4 @@
-"""The command line: parse, make one public call, print or write."""
+"""`evenrisk reproduce`: the paper's experiment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from evenrisk import __version__
-
 QUICK_SPLITS = 3
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="evenrisk")
-def main() -> None:
-    """Risk scores that are fair at every threshold."""
-
-
-@main.command()
+@click.command()
 @click.option("--splits", default=20, show_default=True, type=click.IntRange(1), help="70/30 splits.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the splits.")
 @click.option(
@@ -94,7 +86,3 @@ def _paper() -> Any:
 def _cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-if __name__ == "__main__":
-    main()

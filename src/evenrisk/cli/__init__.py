@@ -1,0 +1,17 @@
+"""The command line: parse, make one public call, print or write."""
+
+import click
+
+from evenrisk import __version__
+from evenrisk.cli._audit import audit
+from evenrisk.cli._reproduce import reproduce
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="evenrisk")
+def main() -> None:
+    """Risk scores that are fair at every threshold."""
+
+
+main.add_command(audit)
+main.add_command(reproduce)

@@ -1,0 +1,177 @@
+"""`evenrisk audit`: any score in a file, at every threshold; with a limit, a gate."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import click
+
+PARITIES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
+# what the library calls its arguments, and how the command does
+_OPTIONS = {
+    "sensitive_features": "--group",
+    "y_true": "--label",
+    "y_score": "--score",
+    "sample_weight": "--weight",
+    "parity": "--parity",
+    "max_gap": "--max-gap",
+    "threshold": "--threshold",
+    "level": "--level",
+}
+
+
+class BadInput(click.ClickException):
+    """Bad input ends with status 2; 1 is the verdict of the gate."""
+
+    exit_code = 2
+
+
+@click.command()
+@click.argument("file")
+@click.option(
+    "--score", "scores", required=True, multiple=True, metavar="COL", help="Score column; repeatable."
+)
+@click.option(
+    "--group",
+    "groups",
+    required=True,
+    multiple=True,
+    metavar="COL",
+    help="Group column; several are crossed.",
+)
+@click.option("--label", metavar="COL", help="Outcome column, with two values.")
+@click.option("--positive", metavar="VALUE", help="The positive outcome.  [default: the greater of two]")
+@click.option(
+    "--favourable",
+    type=click.Choice(("high", "low")),
+    default="high",
+    show_default=True,
+    help="Which end of the score is good for a person.",
+)
+@click.option("--weight", metavar="COL", help="Weight of each row.")
+@click.option(
+    "--parity",
+    "parities",
+    multiple=True,
+    type=click.Choice(PARITIES),
+    help="Rule to measure and to judge by; repeatable.  [default: demographic_parity, and equalized_odds is "
+    "shown where there is a --label]",
+)
+@click.option("--threshold", type=float, default=0.5, help="Cut-off in use.  [default: 0.5, else the median]")
+@click.option(
+    "--level", type=float, default=0.95, show_default=True, help="Probability of bands and intervals."
+)
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the page here.")
+@click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Write all numbers here.")
+@click.option("--max-gap", type=float, help="Limit: exit 1 if a measured max gap exceeds it.")
+@click.option("--strict", is_flag=True, help="With --max-gap: exit 1 unless certified to be below it.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of all chance.")
+def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None:
+    """Audit the scores in FILE (CSV, gzipped CSV, Parquet; - is standard input) at every threshold.
+
+    \b
+    Exit status: 0, or with --max-gap 1 where the limit is exceeded (--strict: where
+    it is not certified); 2 for bad input.
+    """
+    from rich.console import Console
+
+    for option, path in (("--html", html), ("--json", json)):
+        _refuse_unwritable(option, path)
+    if asked["strict"] and asked["max_gap"] is None:
+        raise click.UsageError("--strict needs --max-gap")
+    if asked["positive"] is not None and asked["label"] is None:
+        raise click.UsageError("--positive needs --label")
+    console = Console(stderr=True)
+    try:
+        with console.status(f"auditing {file}") if console.is_terminal else nullcontext():
+            report = _report(file, asked)
+            for write, path in ((report.to_html, html), (report.to_json, json)):
+                if path is not None:
+                    write(path)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except OSError as error:
+        raise BadInput(
+            f"could not write {error.filename or 'the output'}: {error.strerror or error}"
+        ) from error
+    _print_audit(report.summary)
+    for path in (html, json):
+        if path is not None:
+            click.echo(f"Written: {path}")
+    if asked["max_gap"] is not None:
+        raise SystemExit(_judge(report.summary, asked["max_gap"], asked["parities"], strict=asked["strict"]))
+
+
+def _report(file: str, asked: dict[str, Any]) -> Any:
+    """Read the file and audit it; whatever is wrong with it is told in the command's own words."""
+    import warnings
+
+    from evenrisk._tables import read_table
+    from evenrisk.exceptions import SmallCellWarning
+    from evenrisk.report import audit as audit_scores
+
+    columns = {name: asked[name] for name in ("scores", "groups", "label", "positive", "weight")}
+    try:
+        table = read_table(file, **columns)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallCellWarning)  # told with the verdict
+            return audit_scores(
+                table.outcomes(asked["label"]),
+                table.scores,
+                sensitive_features=table.groups,
+                sample_weight=table.weight,
+                parity=list(asked["parities"]) or None,
+                threshold=asked["threshold"],
+                level=asked["level"],
+                favourable=asked["favourable"],
+                random_state=asked["seed"],
+                positive=table.label_words[1] if table.label_words else None,
+                max_gap=asked["max_gap"],
+            )
+    except ValueError as error:
+        message = str(error)
+        for ours, theirs in _OPTIONS.items():
+            message = message.replace(f"`{ours}`", theirs)
+        raise BadInput(message) from error
+
+
+def _print_audit(summary: dict[str, Any]) -> None:
+    """Print tables, warnings and the verdict."""
+    from evenrisk.report.text import to_terminal
+
+    click.echo(to_terminal(summary))
+    for sentence in summary["warnings"]:
+        click.secho(f"Warning: {sentence}", err=True, fg="yellow")
+    for paragraph in summary["verdict"]:
+        click.secho(paragraph, bold=True)
+
+
+def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, strict: bool) -> int:
+    """Hold every score column against the limit, say how sure, and give the exit status."""
+    failed = 0
+    for score in summary["scores"]:
+        for parity in score["parities"]:
+            if parity["parity"] not in (parities or ("demographic_parity",)):
+                continue
+            gap, made = parity["max_gap"]["value"], parity["certificates"][0]
+            above = gap > limit + 1e-12  # equal gaps may differ in their last digit
+            fails = made["verdict"] != "certified" if strict else above
+            failed += fails
+            measured = f"max gap {gap:.3f} {'exceeds' if above else 'is within'} {limit:g}"
+            told = f"{score['name']}, {parity['words']}: {measured}. {made['words']}"
+            click.secho(f"{'FAIL' if fails else 'PASS'}  {told}", fg="red" if fails else "green")
+    return 1 if failed else 0
+
+
+def _refuse_unwritable(option: str, path: Path | None) -> None:
+    """Better to know now than when all is computed."""
+    if path is None:
+        return
+    try:
+        TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        message = f"{option} must be in a folder that can be written, got {path}: {error.strerror}"
+        raise click.UsageError(message) from error

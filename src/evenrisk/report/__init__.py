@@ -1,0 +1,5 @@
+"""The audit: any score, every threshold, with error bars, on one page that works offline."""
+
+from evenrisk.report._audit import AuditReport, audit
+
+__all__ = ["AuditReport", "audit"]

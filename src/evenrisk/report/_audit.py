@@ -1,0 +1,310 @@
+"""The door of the report, and the object it gives back."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenrisk._files import write_text
+from evenrisk._validation import (
+    SmallCellWarning,
+    check_binary,
+    check_cells,
+    check_choice,
+    check_fraction,
+    check_number,
+    listed,
+)
+from evenrisk.metrics._inputs import ScoredRows, scored_rows
+from evenrisk.metrics._resampling import generator
+from evenrisk.report.page import to_fragment, to_html
+from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
+from evenrisk.report.text import to_markdown
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditReport:
+    """An audit; made by :func:`audit`.
+
+    Attributes
+    ----------
+    summary : dict
+        Everything that was measured, as text, numbers, lists and dicts.
+    """
+
+    summary: dict[str, Any]
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Write the page: one file that needs nothing else.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            Where to write it; nowhere if None.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        return _written(to_html(self.summary), path)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Write the summary as JSON.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            Where to write it; nowhere if None.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
+        text = json.dumps(self.summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        return _written(text, path)
+
+    def to_markdown(self) -> str:
+        """Give the verdict and the tables as Markdown.
+
+        Returns
+        -------
+        str
+            The text.
+        """
+        return to_markdown(self.summary)
+
+    def _repr_html_(self) -> str:
+        return to_fragment(self.summary)
+
+    def __repr__(self) -> str:
+        return f"AuditReport({self.summary['title']}: {self.summary['verdict'][0]})"
+
+
+def audit(
+    y_true: Any,
+    y_score: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    parity: Any = None,
+    threshold: float = 0.5,
+    level: float = 0.95,
+    favourable: str = "high",
+    random_state: Any = 0,
+    positive: Any = None,
+    max_gap: Any = None,
+    n_resamples: int = 1000,
+    n_permutations: int = 1000,
+) -> AuditReport:
+    """Audit any score at every threshold: how large the gap is, whether it is chance, what a cut-off decides.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or None
+        Outcomes: two labels of any kind. None if there are none.
+    y_score : array-like of shape (n,), dict of them, or frame
+        Scores: probabilities, percentages, raw scores, any finite numbers; several columns are shown on one
+        page.
+    sensitive_features : array-like of shape (n,) or (n, m)
+        The group of each row; several columns are crossed.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row.
+    parity : str, Parity, list of them or None, default=None
+        The rules to measure by. None is demographic parity, and equalized odds too where outcomes are given.
+    threshold : float, default=0.5
+        The cut-off in use. A column that leaves [0, 1] and is not cut by 0.5 begins at its median instead.
+    level : float, default=0.95
+        Probability of bands and intervals.
+    favourable : {"high", "low"}, default="high"
+        Which end of the score is good for a person. It changes words and the impact ratio, and no gap.
+    random_state : int, RandomState, Generator or None, default=0
+        The only source of chance.
+    positive : label, default=None
+        The positive outcome; the greater of the two if None. With more than two labels, it against the rest.
+    max_gap : float or list of float, default=None
+        Limits to hold the max gap against; 0.05 and 0.10 if None.
+    n_resamples : int, default=1000
+        Resamples behind bands and intervals.
+    n_permutations : int, default=1000
+        Permutations behind the noise floor.
+
+    Returns
+    -------
+    AuditReport
+        With `summary`, `to_html`, `to_json` and `to_markdown`; a notebook shows the page.
+
+    Examples
+    --------
+    The score that COMPAS itself gave, 1 to 10, where a low one is good for a person:
+
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.report import audit
+    >>> data = load_compas()
+    >>> race = data.sensitive_features
+    >>> report = audit(data.y, data.frame["decile_score"], sensitive_features=race, favourable="low")
+    >>> print(report.summary["verdict"][0])
+    At the worst cut-off, 4, African-American people are flagged 25 points more often than Caucasian ...
+    """
+    settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
+    columns = _score_columns(y_score)
+    y, label = _outcomes(y_true, positive)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
+        rows = {
+            name: _rows(name, y, column, sensitive_features, sample_weight, several=len(columns) > 1)
+            for name, column in columns.items()
+        }
+    first = next(iter(rows.values()))
+    parities, missing = _parities(parity, first)
+    settings = settings.under(parities)
+    summary = summarise(rows, settings, _group_name(sensitive_features), label, missing)
+    small = [sentence for sentence in summary["warnings"] if sentence not in missing]
+    if small:
+        warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
+    return AuditReport(summary)
+
+
+def _settings(
+    threshold: Any,
+    level: Any,
+    favourable: Any,
+    random_state: Any,
+    max_gap: Any,
+    n_resamples: Any,
+    n_permutations: Any,
+) -> Settings:
+    """Check everything that is not data."""
+    given = max_gap if isinstance(max_gap, Sequence) else [max_gap]
+    limits = (
+        DEFAULT_LIMITS if max_gap is None else tuple(check_fraction("max_gap", x, one=True) for x in given)
+    )
+    if not isinstance(random_state, (int, np.integer)):
+        random_state = generator(random_state).integers(2**31)
+    return Settings(
+        parities=(),
+        threshold=float(check_number("threshold", threshold, low=float("-inf"))),
+        level=check_fraction("level", level),
+        favourable=check_choice("favourable", favourable, ("high", "low")),
+        random_state=int(random_state),
+        limits=limits,
+        n_resamples=n_resamples,
+        n_permutations=n_permutations,
+    )
+
+
+def _score_columns(y_score: Any) -> dict[str, Any]:
+    """Name every score column."""
+    import narwhals as nw
+
+    if isinstance(y_score, Mapping):
+        columns = {str(name): column for name, column in y_score.items()}
+    else:
+        frame: Any = nw.from_native(y_score, pass_through=True, allow_series=True, eager_only=True)
+        if isinstance(frame, nw.DataFrame):
+            columns = {str(column.name): column.to_numpy() for column in frame.iter_columns()}
+        elif isinstance(frame, nw.Series):
+            columns = {str(frame.name or "score"): y_score}
+        else:
+            array = np.asarray(y_score)
+            several = array.ndim == 2 and array.shape[1] > 1
+            columns = (
+                {f"score {i + 1}": array[:, i] for i in range(array.shape[1])}
+                if several
+                else {"score": array}
+            )
+    if not columns:
+        raise ValueError("`y_score` must have at least 1 column, got none")
+    return columns
+
+
+def _outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, str] | None]:
+    """Outcomes as 0 and 1, and what they are called."""
+    if y_true is None:
+        if positive is not None:
+            raise ValueError(f"`positive` needs `y_true`, got {positive!r} and no outcomes")
+        return None, None
+    name = str(getattr(y_true, "name", None) or "outcome")
+    if positive is None:
+        y, classes = check_binary(y_true, "y_true")
+        return y, {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
+    return _against_the_rest(y_true, positive, name)
+
+
+def _against_the_rest(y_true: Any, positive: Any, name: str) -> tuple[np.ndarray, dict[str, str]]:
+    """One label is positive, all others are not."""
+    import pandas as pd
+
+    code, labels = pd.factorize(y_true if hasattr(y_true, "dtype") else np.asarray(y_true))
+    if (code < 0).any():
+        raise ValueError(f"`y_true` must not have missing values, got {int((code < 0).sum())}")
+    others = [label for label in labels if label != positive]
+    if len(others) == len(labels) or not others:
+        raise ValueError(
+            f"`positive` must be one of two or more labels in `y_true`, got {positive!r} and labels "
+            f"{listed(list(labels))}"
+        )
+    y = np.isin(code, [i for i, label in enumerate(labels) if label == positive]).astype(np.int8)
+    negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)}"
+    return y, {"name": name, "negative": negative, "positive": _text(positive)}
+
+
+def _text(label: Any) -> str:
+    return str(label.item() if isinstance(label, np.generic) else label)
+
+
+def _rows(
+    name: str, y: np.ndarray | None, column: Any, groups: Any, weight: Any, *, several: bool
+) -> ScoredRows:
+    try:
+        return scored_rows(y, column, groups, "demographic_parity", weight)
+    except ValueError as error:
+        raise ValueError(f"{error} (score column {name!r})" if several else str(error)) from error
+
+
+def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]]:
+    """The rules to measure by, and why one of ours was left out."""
+    if parity is not None:
+        asked = tuple(parity) if isinstance(parity, (list, tuple)) else (parity,)
+        if not asked:
+            raise ValueError("`parity` must name at least 1 rule, got none")
+        for rule in asked:
+            if rows.label is None and rows.rule(rule).needs_label:
+                raise ValueError(f"`y_true` is required under {rows.rule(rule).name}, got None")
+            _refuse_empty(rows.under(rule))
+        return asked, []
+    if rows.label is None:
+        return ("demographic_parity",), []
+    try:
+        _refuse_empty(rows.under("equalized_odds"))
+    except ValueError as error:
+        reason = str(error).partition("got ")[2]
+        return ("demographic_parity",), [f"Equalized odds could not be measured: {reason}."]
+    return ("demographic_parity", "equalized_odds"), []
+
+
+def _refuse_empty(rows: ScoredRows) -> None:
+    check_cells(rows.code, rows.parity.cell_names([repr(name) for name in rows.groups]), warn=False)
+
+
+def _group_name(sensitive_features: Any) -> str:
+    """What the groups are called together: the column's name, or the crossed columns' names."""
+    if isinstance(sensitive_features, Mapping):
+        return " × ".join(map(str, sensitive_features))
+    names = getattr(sensitive_features, "columns", None)
+    if names is not None:
+        return " × ".join(map(str, names))
+    return str(getattr(sensitive_features, "name", None) or "group")
+
+
+def _written(text: str, path: str | Path | None) -> str:
+    if path is not None:
+        write_text(Path(path), text)
+    return text

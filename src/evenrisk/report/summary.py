@@ -1,0 +1,347 @@
+"""Measure everything a report shows, as one plain dict (its keys are in README.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evenrisk import __version__
+from evenrisk._validation import SMALL_CELL
+from evenrisk.metrics import ThresholdProfile
+from evenrisk.metrics._inputs import ScoredRows
+from evenrisk.metrics._results import Band, Interval
+from evenrisk.metrics.decisions import Decisions, count
+from evenrisk.metrics.distribution import distribution_of, score_range
+from evenrisk.metrics.inference import certify, intervals
+from evenrisk.metrics.profile import profile_of
+from evenrisk.report import thinning, words
+from evenrisk.report.notes import notes
+
+N_BINS = 40
+DEFAULT_LIMITS = (0.05, 0.10)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for."""
+
+    parities: tuple[Any, ...]  # names or rules
+    threshold: float
+    level: float
+    favourable: str
+    random_state: int
+    limits: tuple[float, ...]
+    n_resamples: int
+    n_permutations: int
+
+    def under(self, parities: tuple[Any, ...]) -> Settings:
+        """The same by these rules."""
+        return replace(self, parities=parities)
+
+
+def summarise(
+    columns: dict[str, ScoredRows],
+    settings: Settings,
+    group_name: str,
+    label: dict[str, str] | None,
+    warnings: list[str],
+) -> dict[str, Any]:
+    """Measure every score column; all of them hold the same rows in the same groups."""
+    rows = next(iter(columns.values()))
+    summary: dict[str, Any] = {
+        "title": f"Audit of {_listed(list(columns))} by {group_name}",
+        "made_by": f"evenrisk {__version__}",
+        "settings": {
+            "level": settings.level,
+            "threshold": settings.threshold,
+            "favourable": settings.favourable,
+            "parities": [rows.rule(parity).name for parity in settings.parities],
+            "n_resamples": settings.n_resamples,
+            "n_permutations": settings.n_permutations,
+            "weighted": rows.weighted,
+            "random_state": settings.random_state,
+        },
+        "rows": len(rows.score),
+        "group_name": group_name,
+        "groups": list(rows.groups),
+        "label": label,
+        "cells": _cells(rows),
+        "warnings": [*words.small_cells(_named_cells(rows, label), SMALL_CELL), *warnings],
+    }
+    n_lists = len(columns) * len(rows.groups) * (2 if label else 1) * (2 if rows.weighted else 1)
+    most = thinning.most_steps(n_lists)
+    summary["scores"] = [_score(name, each, settings, summary, most) for name, each in columns.items()]
+    summary["verdict"] = _verdict(summary)
+    summary["notes"] = notes(summary)
+    return summary
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def _cells(rows: ScoredRows) -> list[dict[str, Any]]:
+    n = np.bincount(rows.group, minlength=len(rows.groups)).tolist()
+    positives: list[Any] = [None] * len(n)
+    if rows.label is not None:
+        positives = np.bincount(rows.group, rows.label, len(n)).astype(int).tolist()
+    return [
+        {"group": g, "rows": all_, "negatives": None if p is None else all_ - p, "positives": p}
+        for g, all_, p in zip(rows.groups, n, positives, strict=True)
+    ]
+
+
+def _named_cells(rows: ScoredRows, label: dict[str, str] | None) -> list[tuple[str, int]]:
+    """Every group, and where there are labels every group within a label, with its rows."""
+    named = []
+    for cell in _cells(rows):
+        named.append((f"group {cell['group']!r}", cell["rows"]))
+        if label is not None and cell["rows"] >= SMALL_CELL:
+            named += [
+                (f"group {cell['group']!r} among {words.among(stratum, label)}", cell[stratum])
+                for stratum in ("negatives", "positives")
+            ]
+    return named
+
+
+def _score(
+    name: str, rows: ScoredRows, settings: Settings, summary: dict[str, Any], most: int
+) -> dict[str, Any]:
+    """Measure one score column."""
+    threshold = _start(rows, settings.threshold)
+    measured = [
+        _parity(profile_of(rows.under(parity)), settings, threshold, summary) for parity in settings.parities
+    ]
+    distinct = np.unique(rows.score)
+    low, high = _range(distinct)
+    always = [threshold, *(parity["worst"]["threshold"] for parity in measured)]
+    stops = thinning.steps(distinct, low, high, most, always)
+    start = int(np.searchsorted(stops, threshold))
+    decided = count(rows, stops)
+    return {
+        "name": name,
+        "range": [low, high],
+        "distinct": len(distinct),
+        "verdict": [words.paragraph(parity, summary) for parity in measured],
+        "parities": measured,
+        "auc": _auc(rows, settings),
+        "distributions": _distributions(rows, distinct, low, high, summary["label"]),
+        "steps": _steps(decided, rows.weighted),
+        "start": start,
+        "at_threshold": _at(decided, start, settings.favourable),
+    }
+
+
+def _start(rows: ScoredRows, threshold: float) -> float:
+    """The threshold asked for; a column outside [0, 1] that 0.5 does not cut begins at its median."""
+    low, high = float(rows.score.min()), float(rows.score.max())
+    outside = low < 0 or high > 1
+    cuts = low <= threshold < high
+    return float(np.median(rows.score)) if threshold == 0.5 and outside and not cuts else float(threshold)
+
+
+def _range(distinct: np.ndarray) -> tuple[float, float]:
+    """The x-axis: [0, 1], or the scores', with one notch below the lowest of a coarse scale."""
+    low, high = score_range(distinct)
+    if low == high:
+        return low - 0.5, high + 0.5
+    if (low, high) != (0.0, 1.0) and len(distinct) <= thinning.FEW:
+        low -= float(np.diff(distinct).min())
+    return low, high
+
+
+def _parity(
+    profile: ThresholdProfile, settings: Settings, threshold: float, summary: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure one score column under one rule."""
+    # each part has a stream of its own: asking for one more never changes another
+    seed = settings.random_state
+    band = profile.band(settings.level, "bootstrap", settings.n_resamples, seed)
+    test = profile.test(settings.n_permutations, seed)
+    within = intervals(profile, band, threshold, settings.n_resamples, seed)
+    name = profile.parity.name
+    return {
+        "parity": name,
+        "words": name.replace("_", " "),
+        "max_gap": _interval(within.max_gap),
+        "mean_gap": _interval(within.mean_gap),
+        "rank_gap": _interval(within.rank_gap),
+        "gap_at_threshold": None if within.gap_at is None else _interval(within.gap_at),
+        "worst": _worst(profile, summary["label"]),
+        "noise_floor": {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95},
+        "p_value": test.p_value,
+        "exact": test.exact,
+        "certificates": _certificates(profile, band, settings),
+        "half_widths": [
+            {"stratum": stratum, "pair": list(pair), "half_width": float(band.half_width[i, j])}
+            for i, stratum in enumerate(profile.parity.strata)
+            for j, pair in enumerate(band.pairs)
+        ],
+        "curve": _curve(profile, band, test.noise_floor_by_stratum, summary["label"]),
+    }
+
+
+def _interval(interval: Interval | None) -> dict[str, float | None]:
+    if interval is None:
+        return {"value": None, "low": None, "high": None}
+    return interval._asdict()
+
+
+def _worst(profile: ThresholdProfile, label: dict[str, str] | None) -> dict[str, Any]:
+    """Where the max gap is, and between whom."""
+    t = profile.worst_threshold
+    i = profile.parity.strata.index(profile.worst_stratum)
+    rates = profile.rates_at(t)[i]
+    high, low = int(rates.argmax()), int(rates.argmin())
+    at = int(np.searchsorted(profile.thresholds, t))
+    return {
+        "threshold": t,
+        "stratum": profile.worst_stratum,
+        "words": words.among(profile.worst_stratum, label),
+        "higher": profile.groups[high],
+        "lower": profile.groups[low],
+        "higher_rate": float(rates[high]),
+        "lower_rate": float(rates[low]),
+        "selection_rate": float(profile.selection_rate[at]),
+    }
+
+
+def _certificates(profile: ThresholdProfile, band: Band, settings: Settings) -> list[dict[str, Any]]:
+    """What can be said of each limit, by the inequality that assumes nothing first."""
+    bands = [band]
+    if not profile._rows.weighted:
+        bands.insert(0, profile.band(settings.level, "dkw"))
+    cells = "in every group" + (" and outcome" if profile.parity.needs_label else "")
+    out = []
+    for limit in settings.limits:
+        for each in bands:
+            made = certify(profile, limit, each)
+            said = words.certificate(made.verdict, limit, made.rows_needed, made.level, made.method, cells)
+            out.append(
+                {
+                    "limit": limit,
+                    "verdict": made.verdict,
+                    "rows_needed": made.rows_needed,
+                    "method": made.method,
+                    "words": said,
+                }
+            )
+    return out
+
+
+def _curve(
+    profile: ThresholdProfile, band: Band, floors: Any, label: dict[str, str] | None
+) -> dict[str, Any]:
+    """The gap with its band, thinned."""
+    kept = thinning.thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum)
+    low, high = band.gap_by_stratum
+    strata = [
+        {
+            "name": stratum,
+            "words": words.among(stratum, label),
+            "gap": profile.gap_by_stratum[i, kept].tolist(),
+            "low": low[i, kept].tolist(),
+            "high": high[i, kept].tolist(),
+            "noise_floor": {"mean": floors[i].mean, "p95": floors[i].p95},
+        }
+        for i, stratum in enumerate(profile.parity.strata)
+    ]
+    return {
+        "thresholds": profile.thresholds[kept].astype(float).tolist(),
+        "selection_rate": profile.selection_rate[kept].tolist(),
+        "strata": strata,
+    }
+
+
+def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
+    if rows.label is None or rows.label.min() == rows.label.max():
+        return None
+    measured = profile_of(rows).discrimination(settings.level, settings.n_resamples, settings.random_state)
+    return {
+        "overall": _interval(measured.overall),
+        "groups": [{"group": group, **_interval(each)} for group, each in measured.auc.items()],
+        "abroca": [{"pair": list(pair), **_interval(each)} for pair, each in measured.abroca.items()],
+    }
+
+
+def _distributions(
+    rows: ScoredRows, distinct: np.ndarray, low: float, high: float, label: dict[str, str] | None
+) -> list[dict[str, Any]]:
+    """Histograms of everybody, then of each outcome."""
+    counted, shown = _bins(distinct, low, high)
+    out = []
+    rules = ["demographic_parity"]
+    if label is not None and all(cell["negatives"] and cell["positives"] for cell in _cells(rows)):
+        rules.append("equalized_odds")
+    for rule in rules:
+        measured = distribution_of(rows.under(rule), counted)
+        density = measured.density * np.diff(counted) / np.diff(shown)
+        out += [
+            {"words": words.among(stratum, label), "edges": shown.tolist(), "density": density[i].tolist()}
+            for i, stratum in enumerate(measured.parity.strata)
+        ]
+    return out
+
+
+def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Edges to count by, and to draw by.
+
+    On a coarse scale every score has a bar of its own, which ends at the score: a cut-off there, with people
+    above it selected, then lies between the bars.
+    """
+    if 1 < len(distinct) <= thinning.FEW:
+        middle = (distinct[1:] + distinct[:-1]) / 2
+        counted = np.concatenate([[2 * distinct[0] - middle[0]], middle, [2 * distinct[-1] - middle[-1]]])
+        below = min(low, float(distinct[0] - np.diff(distinct).min()))
+        return counted, np.concatenate([[below], distinct])
+    edges = np.linspace(low, high, N_BINS + 1)
+    return edges, edges
+
+
+def _steps(decided: Decisions, weighted: bool) -> dict[str, Any]:
+    """Counts at every stop of the slider."""
+    names = ["selected", "true_positives"] if decided.true_positives is not None else ["selected"]
+    totals = ["rows", "positives"][: len(names)]
+    if weighted:
+        names += [f"{name}_weight" for name in names]
+        totals += ["weight", "positives_weight"][: len(totals)]
+    lists = {name: getattr(decided, name).tolist() for name in [*names, *totals]}
+    return {"thresholds": decided.thresholds.tolist(), **lists}
+
+
+def _at(decided: Decisions, start: int, favourable: str) -> dict[str, Any]:
+    """Each group's rates at the threshold asked for; the impact ratio is of the favourable decision."""
+    labelled = decided.true_positives is not None
+    rate = decided.selection_rate[:, start]
+    good = rate if favourable == "high" else 1 - rate
+    names = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
+    measured = {
+        name: getattr(decided, name)[:, start].tolist() if labelled or name == "selection_rate" else None
+        for name in names
+    }
+    groups = [
+        {
+            "group": group,
+            "selected": int(decided.selected[i, start]),
+            "rows": int(decided.rows[i]),
+            **{name: _plain(values[i]) if values else None for name, values in measured.items()},
+        }
+        for i, group in enumerate(decided.groups)
+    ]
+    ratio = _plain(float(good.min() / good.max())) if good.max() > 0 else None
+    return {"threshold": float(decided.thresholds[start]), "groups": groups, "impact_ratio": ratio}
+
+
+def _plain(value: float) -> float | None:
+    """NaN, which JSON has not, is None."""
+    return None if np.isnan(value) else value
+
+
+def _verdict(summary: dict[str, Any]) -> list[str]:
+    """The paragraphs to begin with: each column's own, under its name where there are several."""
+    scores = summary["scores"]
+    if len(scores) == 1:
+        return list(scores[0]["verdict"])
+    return [f"{score['name']}: {paragraph}" for score in scores for paragraph in score["verdict"]]

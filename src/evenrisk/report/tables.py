@@ -1,0 +1,173 @@
+"""The page's tables: rows of text, from the numbers of the summary's dict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenrisk.report import numerals
+from evenrisk.report.drawings import Axis
+
+RATES = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
+RATE_OF = {"everybody": "selection_rate", "negatives": "fpr", "positives": "tpr"}
+MOST_PAIRS = 15  # twelve groups make 66 of them
+
+
+def paragraphs(score: dict[str, Any]) -> list[list[str]]:
+    """Part a column's verdict by parity, where every parity has as many sentences."""
+    sentences, parts = score["verdict"], len(score["parities"])
+    if not parts or len(sentences) % parts:
+        return [sentences]
+    length = len(sentences) // parts
+    return [sentences[i * length : (i + 1) * length] for i in range(parts)]
+
+
+def cells(summary: dict[str, Any]) -> list[list[str]]:
+    """Count the rows of every group, and of each outcome."""
+    keys = ("rows", "negatives", "positives") if summary["label"] else ("rows",)
+    return [[cell["group"], *(numerals.count(cell[key]) for key in keys)] for cell in summary["cells"]]
+
+
+def rate_columns(summary: dict[str, Any]) -> list[dict[str, str]]:
+    """Name the rates of the groups; without outcomes there is one."""
+    names = (verb(summary).capitalize(), "TPR", "FPR", "PPV", "Accuracy")
+    columns = [{"key": key, "name": name} for key, name in zip(RATES, names, strict=True)]
+    return columns if summary["label"] else columns[:1]
+
+
+def verb(summary: dict[str, Any]) -> str:
+    """Say what happens to people above the cut-off; where that is unfavourable they are not selected."""
+    return "selected" if summary["settings"]["favourable"] == "high" else "flagged"
+
+
+def group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give each group's rates and counts at the threshold that was asked for."""
+    keys = [column["key"] for column in rate_columns(summary)]
+    return [
+        {
+            "name": row["group"],
+            "rates": [(key, numerals.percent(row[key])) for key in keys],
+            "bar": f"{100 * (row['selection_rate'] or 0):.1f}%",
+            "count": f"{numerals.count(row['selected'])} of {numerals.count(row['rows'])}",
+        }
+        for row in score["at_threshold"]["groups"]
+    ]
+
+
+def spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
+    """Take the highest minus the lowest of each rate over groups."""
+    keys = [column["key"] for column in rate_columns(summary)]
+    return [(key, numerals.points(_spread(score, key))) for key in keys]
+
+
+def gaps(score: dict[str, Any]) -> list[dict[str, str]]:
+    """Name the gap of every stratum at the threshold, each one once."""
+    strata = {
+        stratum["name"]: stratum["words"]
+        for parity in score["parities"]
+        for stratum in parity["curve"]["strata"]
+        if stratum["name"] in RATE_OF
+    }
+    return [
+        {"key": RATE_OF[name], "words": words, "value": numerals.points(_spread(score, RATE_OF[name]))}
+        for name, words in strata.items()
+    ]
+
+
+def measures(summary: dict[str, Any], score: dict[str, Any], axis: Axis) -> list[list[str]]:
+    """Lay out the summaries of a score column: one row per measure, one cell per parity."""
+    asked = axis.write(axis.start)
+    parities = score["parities"]
+    rows = {
+        "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
+        "… reached at cut-off": [_place(p["worst"], axis) for p in parities],
+        "By chance, points": [_chance(p) for p in parities],
+        "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
+        f"Gap at cut-off {asked}, points": [
+            numerals.interval(p["gap_at_threshold"], numerals.points) for p in parities
+        ],
+        "Rank gap, points": [numerals.interval(p["rank_gap"], numerals.points) for p in parities],
+        "Mean gap, in units of the score": [numerals.score_interval(p["mean_gap"]) for p in parities],
+        "Half-width of the band, points": [_half_widths(p) for p in parities],
+    }
+    return [[name, *values] for name, values in rows.items()]
+
+
+def certificates(score: dict[str, Any]) -> list[dict[str, Any]]:
+    """Say of each parity what is certified; a second method is told only where it finds otherwise."""
+    return [
+        {
+            "parity": parity["words"],
+            "words": list({(c["limit"], c["verdict"]): c["words"] for c in parity["certificates"][::-1]}.values())[::-1],
+        }
+        for parity in score["parities"]
+        if parity["certificates"]
+    ]
+
+
+def ranking(score: dict[str, Any]) -> list[list[str]]:
+    """Lay out how well the score ranks: AUC of everybody and of each group."""
+    if score["auc"] is None:
+        return []
+    rows = [["everybody", score["auc"]["overall"]], *([g["group"], g] for g in score["auc"]["groups"])]
+    return [[name, numerals.interval(measured, numerals.area)] for name, measured in rows]
+
+
+def abroca(score: dict[str, Any]) -> list[list[str]]:
+    """Lay out the area between the ROC curves of two groups, the largest first."""
+    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -(pair["value"] or 0))
+    return [
+        [" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]
+    ]
+
+
+def comparison(summary: dict[str, Any]) -> list[list[str]]:
+    """Lay out the score columns side by side: one row per column and parity."""
+    return [
+        [
+            score["name"],
+            parity["words"],
+            numerals.interval(parity["max_gap"], numerals.points),
+            _chance(parity),
+            numerals.interval(parity["rank_gap"], numerals.points),
+            numerals.score_interval(parity["mean_gap"]),
+            _auc_range(score),
+        ]
+        for score in summary["scores"]
+        for parity in score["parities"]
+    ]
+
+
+def _spread(score: dict[str, Any], key: str) -> float | None:
+    """Take the highest minus the lowest rate over the groups that have one."""
+    known = [row[key] for row in score["at_threshold"]["groups"] if row[key] is not None]
+    return max(known) - min(known) if known else None
+
+
+def _place(worst: dict[str, Any] | None, axis: Axis) -> str:
+    """Say where the largest gap is."""
+    if worst is None or worst["threshold"] is None:
+        return numerals.UNKNOWN
+    return f"{axis.write(worst['threshold'])}, among {worst['words']}"
+
+
+def _chance(parity: dict[str, Any]) -> str:
+    """Write the mean and the 95 % point of the largest gap that chance gives."""
+    noise = parity["noise_floor"]
+    if noise is None or noise["mean"] is None:
+        return numerals.UNKNOWN
+    return f"{numerals.points(noise['mean'])}\u00a0to\u00a0{numerals.points(noise['p95'])}"
+
+
+def _half_widths(parity: dict[str, Any]) -> str:
+    """Write the smallest and the largest half-width over strata and pairs of groups."""
+    known = [entry["half_width"] for entry in parity["half_widths"] or [] if entry["half_width"] is not None]
+    if not known:
+        return numerals.UNKNOWN
+    low, high = numerals.points(min(known)), numerals.points(max(known))
+    return low if low == high else f"{low} to {high}"
+
+
+def _auc_range(score: dict[str, Any]) -> str:
+    """Write the lowest and the highest AUC over groups."""
+    known = [g["value"] for g in (score["auc"] or {"groups": []})["groups"] if g["value"] is not None]
+    return f"{numerals.area(min(known))}\u00a0to\u00a0{numerals.area(max(known))}" if known else numerals.UNKNOWN

@@ -1,0 +1,117 @@
+"use strict";
+// Moves the threshold of a score column. Every number is a count that Python took, or a quotient of two.
+(function () {
+  const data = JSON.parse(document.getElementById("counts").textContent);
+  const RATES = ["selection_rate", "tpr", "fpr", "ppv", "accuracy"];
+
+  const thousands = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  const percent = (rate) => (rate === null ? "–" : (100 * rate).toFixed(1));
+  const share = (part, whole) => (whole > 0 ? part / whole : null);
+
+  // The rates of group j at step i, by weight where rows have weights.
+  function rates(score, j, i) {
+    const weighted = "selected_weight" in score;
+    const all = (weighted ? score.weight : score.rows)[j];
+    const above = (weighted ? score.selected_weight : score.selected)[j][i];
+    const found = { selection_rate: share(above, all) };
+    if ("true_positives" in score) {
+      const positives = (weighted ? score.positives_weight : score.positives)[j];
+      const right = (weighted ? score.true_positives_weight : score.true_positives)[j][i];
+      found.tpr = share(right, positives);
+      found.fpr = share(above - right, all - positives);
+      found.ppv = share(right, above);
+      found.accuracy = share(right + (all - positives) - (above - right), all);
+    }
+    return found;
+  }
+
+  function spread(values) {
+    const known = values.filter((value) => value !== null && value !== undefined);
+    return known.length ? Math.max(...known) - Math.min(...known) : null;
+  }
+
+  function impactRatio(values) {
+    const known = values.filter((value) => value !== null);
+    const favourable = data.favourable === "low" ? known.map((value) => 1 - value) : known;
+    return share(Math.min(...favourable), Math.max(...favourable));
+  }
+
+  function nearest(thresholds, value) {
+    let low = 0, high = thresholds.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (thresholds[middle] <= value) low = middle; else high = middle;
+    }
+    return value - thresholds[low] < thresholds[high] - value ? low : high;
+  }
+
+  function setUp(section, score) {
+    const all = (selector) => Array.from(section.querySelectorAll(selector));
+    const slider = section.querySelector("[data-slider]");
+    const number = section.querySelector("[data-number]");
+    const lines = all(".cut");
+
+    function show(i) {
+      const t = score.thresholds[i];
+      const groups = score.rows.map((_, j) => rates(score, j, i));
+      slider.value = i;
+      slider.setAttribute("aria-valuetext", score.labels[i]);
+      if (document.activeElement !== number) number.value = Number(t.toPrecision(6));
+      section.querySelector("[data-threshold]").textContent = score.labels[i];
+      const at = Math.min(Math.max((t - score.low) / (score.high - score.low), 0), 1);
+      for (const line of lines) {
+        line.setAttribute("x1", (100 * at).toFixed(2) + "%");
+        line.setAttribute("x2", (100 * at).toFixed(2) + "%");
+      }
+      groups.forEach((group, j) => {
+        for (const cell of all(`[data-cell^="${j}-"]`)) {
+          const key = cell.dataset.cell.split("-")[1];
+          cell.textContent = key === "count"
+            ? `${thousands(score.selected[j][i])} of ${thousands(score.rows[j])}`
+            : percent(group[key]);
+        }
+        for (const bar of all(`[data-bar="${j}"]`)) bar.setAttribute("width", (100 * (group.selection_rate || 0)).toFixed(1) + "%");
+      });
+      for (const key of RATES) {
+        const gap = percent(spread(groups.map((group) => group[key])));
+        for (const cell of all(`[data-gap="${key}"]`)) cell.textContent = gap;
+      }
+      const ratio = impactRatio(groups.map((group) => group.selection_rate));
+      section.querySelector("[data-ratio]").textContent = ratio === null ? "–" : ratio.toFixed(2);
+      section.querySelector("[data-below]").hidden = !(ratio !== null && ratio < 0.8);
+      section.querySelector("[data-above]").hidden = !(ratio !== null && ratio >= 0.8);
+    }
+
+    function drag(frame) {
+      const svg = frame.querySelector("svg");
+      const move = (event) => {
+        const box = svg.getBoundingClientRect();
+        const at = (event.clientX - box.left) / box.width;
+        show(nearest(score.thresholds, score.low + at * (score.high - score.low)));
+      };
+      let held = null;
+      frame.addEventListener("pointerdown", (event) => {
+        if (event.button !== 0) return;
+        held = event.pointerId;
+        frame.setPointerCapture(held);
+        // a finger may be about to scroll: it moves the threshold once it goes sideways, or taps
+        if (event.pointerType === "mouse") move(event);
+      });
+      frame.addEventListener("pointermove", (event) => { if (event.pointerId === held) move(event); });
+      frame.addEventListener("pointerup", (event) => { if (event.pointerId === held) { move(event); held = null; } });
+      frame.addEventListener("pointercancel", () => { held = null; });
+    }
+
+    slider.addEventListener("input", () => show(Number(slider.value)));
+    number.addEventListener("change", () => {
+      if (Number.isFinite(number.valueAsNumber)) show(nearest(score.thresholds, number.valueAsNumber));
+    });
+    number.addEventListener("blur", () => show(Number(slider.value)));
+    for (const button of all("[data-step]")) button.addEventListener("click", () => show(Number(button.dataset.step)));
+    for (const frame of all("[data-drag]")) drag(frame);
+    show(Number(slider.getAttribute("value")));
+  }
+
+  document.documentElement.classList.add("js");
+  data.scores.forEach((score, i) => setUp(document.getElementById(`score-${i}`), score));
+})();

@@ -1,0 +1,115 @@
+"""The summary as text: Markdown to paste, plain tables for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenrisk.report import words
+
+SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
+GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
+
+
+def to_markdown(summary: dict[str, Any]) -> str:
+    """Write the verdict, the tables and the notes."""
+    lines = [f"# {_escaped(summary['title'])}", ""]
+    lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
+    lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
+    lines += [_table_md(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        title = f"{score['name']}: cut-off {words.number(score['at_threshold']['threshold'])}"
+        lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
+    lines += [f"**{note['title']}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
+    lines.append(f"Made by {summary['made_by']}.")
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(summary: dict[str, Any]) -> str:
+    """Write compact tables, aligned by spaces alone."""
+    parts = [summary["title"], f"{summary['rows']:,} rows; " + _counts(summary), ""]
+    parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        t = words.number(score["at_threshold"]["threshold"])
+        parts += [f"{score['name']} at cut-off {t}", aligned(*group_table(score, summary)), ""]
+    return "\n".join(parts)
+
+
+def _counts(summary: dict[str, Any]) -> str:
+    shown = [f"{cell['group']} {cell['rows']:,}" for cell in summary["cells"][:8]]
+    more = len(summary["cells"]) - len(shown)
+    return f"{summary['group_name']}: " + ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
+
+
+def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """One row per score column and rule, every value with its interval."""
+    rows = []
+    for score in summary["scores"]:
+        for parity in score["parities"]:
+            floor = parity["noise_floor"]
+            rows.append(
+                [
+                    score["name"],
+                    parity["words"],
+                    with_interval(parity["max_gap"]),
+                    words.number(parity["worst"]["threshold"]),
+                    f"{floor['mean']:.3f}–{floor['p95']:.3f}",
+                    f"{parity['p_value']:.2g}",
+                    with_interval(parity["mean_gap"]),
+                    with_interval(parity["rank_gap"]),
+                ]
+            )
+    return rows
+
+
+def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Each group at the cut-off in use: counts, rates, and its AUC."""
+    labelled = summary["label"] is not None
+    chosen = words.chosen(summary["settings"]["favourable"])
+    header = [name.format(chosen=chosen) for name in GROUP_HEADER]
+    rows = []
+    for i, group in enumerate(score["at_threshold"]["groups"]):
+        rates = [rate(group[name]) for name in ("selection_rate", "tpr", "fpr", "ppv", "accuracy")]
+        area = with_interval(score["auc"]["groups"][i]) if score["auc"] else "–"
+        rows.append([group["group"], f"{group['selected']:,} of {group['rows']:,}", *rates, area])
+    return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
+
+
+def with_interval(interval: dict[str, float | None]) -> str:
+    """0.245 [0.213, 0.277]"""
+    if interval["value"] is None:
+        return "–"
+    value, low, high = (interval[end] for end in ("value", "low", "high"))
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def rate(value: float | None) -> str:
+    """A share as text; – where it is not defined."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def aligned(header: Any, rows: list[list[str]]) -> str:
+    """A table of text: the first columns to the left, numbers to the right."""
+    table = [list(header), *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
+    lines = []
+    for row in table:
+        cells = [
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _table_md(header: Any, rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Names are user data: nothing in them may become Markdown or HTML."""
+    for sign in ("\\", "|", "*", "_", "`", "[", "<", "#"):
+        text = text.replace(sign, "\\" + sign)
+    return " ".join(text.split())
