@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "_ext")]
 
+import audit_page  # noqa: E402
 import figures  # noqa: E402
 
 import evenrisk  # noqa: E402
@@ -36,17 +37,31 @@ autodoc_typehints = "none"  # the docstrings say it in words
 toc_object_entries_show_parents = "hide"
 
 # records that functions make: how to construct one is nobody's business
-RECORDS = ("metrics.ThresholdProfile", "metrics.RiskDistribution", "metrics.NoiseFloor", "datasets.Dataset")
+RECORDS = (
+    "metrics.ThresholdProfile",
+    "metrics.RiskDistribution",
+    "metrics.NoiseFloor",
+    "metrics.Band",
+    "metrics.Certificate",
+    "metrics.Decisions",
+    "metrics.Discrimination",
+    "metrics.Interval",
+    "metrics.Intervals",
+    "metrics.PermutationTest",
+    "report.AuditReport",
+    "datasets.Dataset",
+)
 
 html_theme = "pydata_sphinx_theme"
 html_title = "evenrisk"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+html_extra_path = ["generated/pages"]
 html_css_files = ["evenrisk.css"]
 html_show_sourcelink = False
 html_copy_source = False
 # these pages have no pages below them to list
-html_sidebars = {page: [] for page in ("index", "guide", "limits", "data", "changelog")}
+html_sidebars = {page: [] for page in ("index", "guide", "audit", "limits", "data", "changelog")}
 html_theme_options = {
     "logo": {"text": "evenrisk"},
     "show_toc_level": 2,
@@ -61,6 +76,7 @@ def _generate(app: Sphinx) -> None:
     generated = HERE / "generated"
     shutil.rmtree(generated, ignore_errors=True)
     figures.draw(generated / "figures")
+    audit_page.write(generated / "pages" / "compas_audit.html")
 
 
 def _signature(app: Sphinx, what: str, name: str, *_: object) -> tuple[str, None] | None:

@@ -18,7 +18,7 @@ import pytest
 import sklearn
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/index.md", "docs/guide.md", "docs/limits.md")
+PAGES = ("README.md", "docs/index.md", "docs/guide.md", "docs/audit.md", "docs/limits.md")
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```$(?:\n\s*\n```output\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL
 )

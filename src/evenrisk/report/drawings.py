@@ -1,14 +1,9 @@
-"""One dict per plot: what the template writes, and nothing that it would have to compute.
-
-A plot has `title`, `alt` (its content in words), `height`, `x_ticks`, `y_ticks`, `x_name`, `y_name`, `paths`
-(``{"d", "kind", "style"}``), and, None or empty where it has none, `key`, `floor` (the gap that chance gives), `dot`
-(the largest value), `names` (of histograms in rows) and `line` (the threshold).
-"""
+"""The page's plots: what the template writes, and nothing that it would have to compute."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evenrisk.report import numerals, svg
@@ -17,6 +12,25 @@ HEIGHT = 190.0
 ROW = 36.0
 OVERLAID = 4  # more histograms than these are drawn one below the other
 STYLES = 12  # pairs of colour and dash in the style sheet
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot; `alt` is its content in words."""
+
+    title: str
+    alt: str
+    x_name: str
+    y_name: str
+    paths: list[dict[str, Any]]  # d, kind and style of the style sheet
+    x_ticks: list[dict[str, str]]
+    y_ticks: list[dict[str, Any]] = field(default_factory=list)
+    height: float = HEIGHT
+    line: str | None = None  # where the threshold is
+    key: list[dict[str, str]] = field(default_factory=list)
+    floor: dict[str, Any] | None = None  # the gap that chance gives
+    dot: dict[str, Any] | None = None  # the largest gap
+    names: list[dict[str, Any]] = field(default_factory=list)  # of histograms in rows
 
 
 @dataclass(frozen=True)
@@ -34,96 +48,77 @@ class Axis:
         steps = score["steps"]["thresholds"]
         edges = [edge for shown in score["distributions"] for edge in shown["edges"]]
         ends = svg.domain(low, high, [min(steps + edges), max(steps + edges)])
-        return cls(svg.across(*ends), steps[score["start"]], numerals.threshold_writer(steps))
+        return cls(svg.across(*ends), steps[score["start"]], numerals.threshold_writer([low, high]))
 
 
-def gap_plot(
-    stratum: dict[str, Any], thresholds: list[float], axis: Axis, top: float, level: str
-) -> dict[str, Any]:
+def gap_plot(stratum: dict[str, Any], thresholds: list[float], axis: Axis, top: float, level: str) -> Plot:
     """Draw the gap of one stratum at every threshold, its band, and what chance gives."""
     up = svg.upwards(top, HEIGHT, HEIGHT)
     x = [axis.along.low, *thresholds, axis.along.high]
     gap, low, high = (_to_the_ends(stratum[key], len(thresholds)) for key in ("gap", "low", "high"))
-    floor = _floor(stratum["noise_floor"], up)
-    worst = _worst(stratum["gap"])
-    found = "not measured"
-    if worst is not None:
-        where = axis.write(thresholds[worst])
-        found = f"the largest is {numerals.points(stratum['gap'][worst])} points, at cut-off {where}"
-    chance = f"; chance alone gives {floor['words']} points" if floor else ""
-    return {
-        "title": f"Gap among {stratum['words']}",
-        "alt": f"Gap among {stratum['words']} at every cut-off, with its {level} band: {found}{chance}.",
-        "height": HEIGHT,
-        "x_ticks": _marks_across(axis.along),
-        "y_ticks": _marks_up(up),
-        "x_name": "cut-off",
-        "y_name": "points",
-        "paths": [
+    floor, dot = _floor(stratum["noise_floor"], up), _dot(stratum, thresholds, axis, up)
+    largest = f"the largest is {dot['text']}" if dot else "not measured"
+    chance = f"; chance alone gives {floor['words']}" if floor else ""
+    return Plot(
+        title=f"Gap among {stratum['words']}",
+        alt=f"Gap among {stratum['words']}, in points, at every cut-off: {largest}{chance}.",
+        x_name="cut-off",
+        y_name="points",
+        paths=[
             _path(svg.band_path(x, low, high, axis.along, up), "band"),
             _path(svg.step_path(x, gap, axis.along, up), "gap"),
         ],
-        "key": _key(floor, level, bool(stratum["high"])),
-        "floor": floor,
-        "dot": None if worst is None else _dot(stratum, worst, thresholds[worst], axis, up),
-        "names": [],
-        "line": axis.along.percent(axis.start),
-    }
+        x_ticks=_marks_across(axis.along),
+        y_ticks=_marks_up(up),
+        line=axis.along.percent(axis.start),
+        key=_key(floor, level, bool(stratum["high"])),
+        floor=floor,
+        dot=dot,
+    )
 
 
-def distribution_plot(shown: dict[str, Any], groups: list[str], axis: Axis) -> dict[str, Any]:
+def distribution_plot(shown: dict[str, Any], groups: list[str], axis: Axis) -> Plot:
     """Draw the distribution of the score in each group: few on one ground, many one below the other."""
     rows = len(groups) > OVERLAID
-    highest = [max((value for value in density if value), default=1.0) for density in shown["density"]]
+    height = ROW * len(groups) if rows else HEIGHT
+    tallest = [max((value for value in density if value), default=1.0) for density in shown["density"]]
     paths, names = [], []
     for j, density in enumerate(shown["density"]):
         ground = ROW * (j + 1) if rows else HEIGHT
-        up = svg.upwards(highest[j] if rows else max(highest), ground, 0.85 * ROW if rows else HEIGHT)
-        d = svg.outline_path(shown["edges"], density, axis.along, up)
-        paths += [_path(d, "fill", j), _path(d, "outline", j)]
-        if rows:
-            names.append({"text": shortened(groups[j], 34), "y": ground - ROW + 14})
-    return {
-        "title": f"Scores of {shown['words']}",
-        "alt": f"Distribution of the score among {shown['words']}, by group: {', '.join(groups)}.",
-        "height": ROW * len(groups) if rows else HEIGHT,
-        "x_ticks": _marks_across(axis.along),
-        "y_ticks": [],
-        "x_name": "score",
-        "y_name": "share of the group" + (", each to its own height" if rows else ""),
-        "paths": paths,
-        "key": [],
-        "floor": None,
-        "dot": None,
-        "names": names,
-        "line": axis.along.percent(axis.start),
-    }
+        up = svg.upwards(tallest[j] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
+        paths.append(_path(svg.outline_path(shown["edges"], density, axis.along, up), "filled outline", j))
+        names.append({"text": _shortened(groups[j], 34), "y": ground - ROW + 14})
+    return Plot(
+        title=f"Scores of {shown['words']}",
+        alt=f"Distribution of the score among {shown['words']}, by group: {', '.join(groups)}.",
+        x_name="score",
+        y_name="share of the group" + (", each to its own height" if rows else ""),
+        paths=paths,
+        x_ticks=_marks_across(axis.along),
+        height=height,
+        line=axis.along.percent(axis.start),
+        names=names if rows else [],
+    )
 
 
-def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top: float) -> dict[str, Any]:
+def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top: float) -> Plot:
     """Draw the worst stratum's gap of every score column against the share of people selected."""
     along, up = svg.across(0.0, 1.0), svg.upwards(top, HEIGHT, HEIGHT)
-    paths, found = [], []
+    paths, largest = [], []
     for j, (curve, name) in enumerate(zip(curves, names, strict=True)):
         gap = worst_gap(curve)
         paths.append(_path(svg.line_path(curve["selection_rate"], gap, along, up), "outline", j))
-        largest = max((value for value in gap if value is not None), default=None)
-        found.append(f"{name} {numerals.points(largest)} points")
-    return {
-        "title": f"Gap under {words}",
-        "alt": f"Gap under {words} by share of people selected; the largest: {', '.join(found)}.",
-        "height": HEIGHT,
-        "x_ticks": [{"at": f"{20 * i}%", "text": f"{20 * i} %"} for i in range(6)],
-        "y_ticks": _marks_up(up),
-        "x_name": "share of people above the cut-off",
-        "y_name": "points",
-        "paths": paths,
-        "key": [],
-        "floor": None,
-        "dot": None,
-        "names": [],
-        "line": None,
-    }
+        known = [value for value in gap if value is not None]
+        largest.append(f"{name} {numerals.points(max(known, default=None))}")
+    return Plot(
+        title=f"Gap under {words}",
+        alt=f"Gap under {words}, in points, by share of people selected; the largest: {', '.join(largest)}.",
+        x_name="share of people above the cut-off",
+        y_name="points",
+        paths=paths,
+        x_ticks=[{"at": f"{20 * i}%", "text": f"{20 * i} %"} for i in range(6)],
+        y_ticks=_marks_up(up),
+    )
 
 
 def worst_gap(curve: dict[str, Any]) -> list[float | None]:
@@ -132,17 +127,17 @@ def worst_gap(curve: dict[str, Any]) -> list[float | None]:
     return [max((value for value in column if value is not None), default=None) for column in columns]
 
 
-def highest(summary: dict[str, Any]) -> float:
-    """Give the top of all gap axes of the page, so that columns can be compared by eye."""
+def highest(summary: dict[str, Any], keys: tuple[str, ...] = ("gap", "high")) -> float:
+    """Give the top of all axes that show these curves, so that score columns can be compared by eye."""
     found = [0.02]
     for score in summary["scores"]:
         for stratum in (s for parity in score["parities"] for s in parity["curve"]["strata"]):
-            found += [value for key in ("gap", "high") for value in stratum[key] or [] if value is not None]
-            found += [value for value in (stratum["noise_floor"] or {}).values() if value is not None]
+            found += [value for key in keys for value in stratum[key] or [] if value is not None]
+            found += [stratum["noise_floor"]["p95"] or 0.0] if stratum["noise_floor"] else []
     return min(1.12 * max(found), 1.05)
 
 
-def shortened(name: str, most: int) -> str:
+def _shortened(name: str, most: int) -> str:
     """Cut a long name."""
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
@@ -157,12 +152,6 @@ def _to_the_ends(values: list[float | None] | None, length: int) -> list[float |
     if values is None:
         return [None] * (length + 2)
     return [0.0, *values, values[-1]]
-
-
-def _worst(gap: list[float | None]) -> int | None:
-    """Find the largest value, the first of equals."""
-    known = [i for i, value in enumerate(gap) if value is not None]
-    return max(known, key=lambda i: gap[i] or 0.0) if known else None
 
 
 def _marks_across(along: svg.Scale) -> list[dict[str, str]]:
@@ -198,10 +187,15 @@ def _key(floor: dict[str, Any] | None, level: str, banded: bool) -> list[dict[st
     return [*key, {"kind": "floor", "words": f"by chance {floor['words']}"}] if floor else key
 
 
-def _dot(stratum: dict[str, Any], worst: int, threshold: float, axis: Axis, up: svg.Scale) -> dict[str, Any]:
-    """Mark the largest gap; its value stands above the band, on the side that has room."""
-    gap = stratum["gap"][worst]
-    above = (stratum["high"] or stratum["gap"])[worst]
+def _dot(
+    stratum: dict[str, Any], thresholds: list[float], axis: Axis, up: svg.Scale
+) -> dict[str, Any] | None:
+    """Mark the largest gap, the first of equals; its value stands above the band, on the side with room."""
+    known = [(gap, -i) for i, gap in enumerate(stratum["gap"]) if gap is not None]
+    if not known:
+        return None
+    gap, i = max(known)
+    above, threshold = (stratum["high"] or stratum["gap"])[-i], thresholds[-i]
     return {
         "x": axis.along.percent(threshold),
         "y": round(up(gap), 1),

@@ -9,12 +9,14 @@ import json
 from bisect import bisect_left
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any
 
 from evenrisk.report import drawings, numerals, tables
 
 DISTRIBUTION_OF = {"everybody": 0, "negatives": 1, "positives": 2}
-COUNTS = ("selected", "true_positives", "selected_weight", "true_positives_weight")
+COUNTS = ("selected", "true_positives")
+WEIGHTS = ("selected_weight", "true_positives_weight")
 TOTALS = ("rows", "positives", "weight", "positives_weight")
 
 
@@ -94,7 +96,6 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
     return {
         "id": f"score-{index}",
         "score": score,
-        "paragraphs": tables.paragraphs(score),
         "axis": axis,
         "labels": [axis.write(t) for t in steps],
         "start": score["start"],
@@ -136,7 +137,7 @@ def _buttons(score: dict[str, Any], steps: list[float], axis: drawings.Axis) -> 
     return buttons
 
 
-def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) -> list[dict[str, Any]]:
+def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) -> list[drawings.Plot]:
     """Draw every stratum's gap, and beside it the scores of the same people."""
     top, level = drawings.highest(summary), _level(summary)
     left = dict(enumerate(score["distributions"]))
@@ -154,7 +155,7 @@ def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) 
 def _comparison(summary: dict[str, Any]) -> dict[str, Any]:
     """Set the score columns side by side: a table, and one plot per parity."""
     names = [score["name"] for score in summary["scores"]]
-    top = drawings.highest(summary)
+    top = drawings.highest(summary, ("gap",))
     by_parity: dict[str, list[dict[str, Any]]] = {}
     for score in summary["scores"]:
         for parity in score["parities"]:
@@ -176,12 +177,18 @@ def _script_data(summary: dict[str, Any], sections: list[dict[str, Any]]) -> str
 def _script_score(section: dict[str, Any]) -> dict[str, Any]:
     """Give the script the axis, and the counts at every step."""
     steps, along = section["score"]["steps"], section["axis"].along
-    counts = {key: [_rounded(row) for row in steps[key]] for key in COUNTS if key in steps}
+    counts = {key: [_changes(row) for row in steps[key]] for key in COUNTS if key in steps}
+    weights = {key: [_rounded(row) for row in steps[key]] for key in WEIGHTS if key in steps}
     totals = {key: _rounded(steps[key]) for key in TOTALS if key in steps}
     ends = {"low": along.low, "high": along.high, "labels": section["labels"]}
-    return {"thresholds": _rounded(steps["thresholds"]), **ends, **counts, **totals}
+    return {"thresholds": _rounded(steps["thresholds"]), **ends, **counts, **weights, **totals}
+
+
+def _changes(counts: list[int]) -> list[int]:
+    """Write the first count, then what each step takes away: a third of the digits."""
+    return [counts[0], *(before - after for before, after in pairwise(counts))]
 
 
 def _rounded(values: list[Any]) -> list[Any]:
-    """Keep nine digits of a float: a millionth of what the page shows, at half the letters."""
-    return [float(f"{value:.9g}") if isinstance(value, float) else value for value in values]
+    """Keep eight digits of a float, far more than the page shows."""
+    return [float(f"{value:.8g}") if isinstance(value, float) else value for value in values]

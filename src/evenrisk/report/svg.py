@@ -124,11 +124,11 @@ def _walk(x: Sequence[float], y: Sequence[float]) -> str:
 
 def _walk_back(x: Sequence[float], y: Sequence[float]) -> str:
     """Go from the right end to the left one: the value at x[i] holds to its right."""
-    parts = []
-    for i in range(len(x) - 2, -1, -1):
-        if i == 0 or _short(y[i]) != _short(y[i - 1]):
-            parts.append(f"V{_short(y[i])}H{_short(x[i])}")
-    return "".join(parts)
+    return "".join(
+        f"V{_short(y[i])}H{_short(x[i])}"
+        for i in range(len(x) - 2, -1, -1)
+        if i == 0 or _short(y[i]) != _short(y[i - 1])
+    )
 
 
 def _short(value: float) -> str:

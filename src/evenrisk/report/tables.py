@@ -12,15 +12,6 @@ RATE_OF = {"everybody": "selection_rate", "negatives": "fpr", "positives": "tpr"
 MOST_PAIRS = 15  # twelve groups make 66 of them
 
 
-def paragraphs(score: dict[str, Any]) -> list[list[str]]:
-    """Part a column's verdict by parity, where every parity has as many sentences."""
-    sentences, parts = score["verdict"], len(score["parities"])
-    if not parts or len(sentences) % parts:
-        return [sentences]
-    length = len(sentences) // parts
-    return [sentences[i * length : (i + 1) * length] for i in range(parts)]
-
-
 def cells(summary: dict[str, Any]) -> list[list[str]]:
     """Count the rows of every group, and of each outcome."""
     keys = ("rows", "negatives", "positives") if summary["label"] else ("rows",)
@@ -94,14 +85,14 @@ def measures(summary: dict[str, Any], score: dict[str, Any], axis: Axis) -> list
 
 def certificates(score: dict[str, Any]) -> list[dict[str, Any]]:
     """Say of each parity what is certified; a second method is told only where it finds otherwise."""
-    return [
-        {
-            "parity": parity["words"],
-            "words": list({(c["limit"], c["verdict"]): c["words"] for c in parity["certificates"][::-1]}.values())[::-1],
-        }
-        for parity in score["parities"]
-        if parity["certificates"]
-    ]
+    found = []
+    for parity in score["parities"]:
+        told: dict[tuple[float, str], str] = {}
+        for made in parity["certificates"]:
+            told.setdefault((made["limit"], made["verdict"]), made["words"])
+        if told:
+            found.append({"parity": parity["words"], "words": list(told.values())})
+    return found
 
 
 def ranking(score: dict[str, Any]) -> list[list[str]]:
@@ -115,9 +106,7 @@ def ranking(score: dict[str, Any]) -> list[list[str]]:
 def abroca(score: dict[str, Any]) -> list[list[str]]:
     """Lay out the area between the ROC curves of two groups, the largest first."""
     found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -(pair["value"] or 0))
-    return [
-        [" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]
-    ]
+    return [[" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]]
 
 
 def comparison(summary: dict[str, Any]) -> list[list[str]]:
@@ -170,4 +159,6 @@ def _half_widths(parity: dict[str, Any]) -> str:
 def _auc_range(score: dict[str, Any]) -> str:
     """Write the lowest and the highest AUC over groups."""
     known = [g["value"] for g in (score["auc"] or {"groups": []})["groups"] if g["value"] is not None]
-    return f"{numerals.area(min(known))}\u00a0to\u00a0{numerals.area(max(known))}" if known else numerals.UNKNOWN
+    return (
+        f"{numerals.area(min(known))}\u00a0to\u00a0{numerals.area(max(known))}" if known else numerals.UNKNOWN
+    )

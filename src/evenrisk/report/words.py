@@ -131,14 +131,14 @@ def certificate(verdict: str, limit: float, rows: int | None, level: float, meth
     more = "the measured gap equals the limit, so that no number of rows would decide it"
     if rows is not None:
         more = f"about {rows:,} rows {cells} would decide it, if the measured gap stays"
-    return f"Whether a limit of {most} is kept cannot be decided with this sample (not {sure} of either): {more}."
+    return f"Whether a limit of {most} is kept cannot be decided with this sample (not {sure}): {more}."
 
 
 def small_cells(cells: list[tuple[str, int]], least: int) -> list[str]:
     """Name every cell that is too small to say much of."""
+    few = f"fewer than {least}: what is measured there is mostly noise."
     return [
-        f"Only {n} {'row' if n == 1 else 'rows'} in {name}, fewer than {least}: what is measured there is "
-        "mostly noise."
+        f"Only {n} {'row' if n == 1 else 'rows'} in {name}, {few}" if n else f"No row in {name}."
         for name, n in cells
         if n < least
     ]

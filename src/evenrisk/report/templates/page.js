@@ -2,6 +2,13 @@
 // Moves the threshold of a score column. Every number is a count that Python took, or a quotient of two.
 (function () {
   const data = JSON.parse(document.getElementById("counts").textContent);
+  // counts come as the first one and what every step takes away
+  function added(row) {
+    let left = 2 * row[0];
+    return row.map((step) => (left -= step));
+  }
+  for (const score of data.scores)
+    for (const key of ["selected", "true_positives"]) if (key in score) score[key] = score[key].map(added);
   const RATES = ["selection_rate", "tpr", "fpr", "ppv", "accuracy"];
 
   const thousands = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");

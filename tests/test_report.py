@@ -1,0 +1,511 @@
+"""The audit's dict and the texts made of it: every number has a witness, every name is the user's."""
+
+import errno
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
+
+from evenrisk import Parity, threshold_profile
+from evenrisk.datasets import load_compas
+from evenrisk.exceptions import SmallCellWarning
+from evenrisk.report import audit, thinning, words
+from evenrisk.report.text import to_terminal
+from optional import need
+
+QUICK = {"n_resamples": 200, "n_permutations": 200}
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Three unequal groups, a continuous score and a coarse one."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(["ash", "birch", "cedar"], 900, p=[0.5, 0.3, 0.2])
+    y = rng.integers(0, 2, 900)
+    score = 1 / (1 + np.exp(-(rng.normal(size=900) + y + 0.7 * (group == "ash"))))
+    return pd.DataFrame(
+        {"score": score, "stars": np.ceil(5 * score), "tree": group, "late": np.where(y, "yes", "no")}
+    )
+
+
+@pytest.fixture(scope="module")
+def report(people):
+    return audit(people["late"], people["score"], sensitive_features=people["tree"], **QUICK)
+
+
+@pytest.fixture(scope="module")
+def compas_report():
+    data = load_compas()
+    return audit(
+        data.y,
+        data.frame["decile_score"],
+        sensitive_features=data.sensitive_features,
+        favourable="low",
+        threshold=4,
+    )
+
+
+def only(summary, parity="demographic_parity"):
+    """The one score column's entry under a rule."""
+    (score,) = summary["scores"]
+    return next(entry for entry in score["parities"] if entry["parity"] == parity)
+
+
+def plain(value):
+    """Whether JSON can hold it without help."""
+    if isinstance(value, dict):
+        return all(type(key) is str and plain(each) for key, each in value.items())
+    if isinstance(value, list):
+        return all(map(plain, value))
+    return value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
+
+
+def test_the_summary_is_plain_and_json_is_the_same_thing(report, tmp_path):
+    assert plain(report.summary)
+    text = report.to_json(tmp_path / "audit.json")
+    assert json.loads(text) == report.summary == json.loads((tmp_path / "audit.json").read_text())
+
+
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+def test_gaps_are_the_profile_s(people, report, parity):
+    names = {"sensitive_features": people["tree"], "parity": parity}
+    profile = threshold_profile(people["late"], people["score"], **names)
+    entry = only(report.summary, parity)
+    for name in ("max_gap", "mean_gap", "rank_gap"):
+        assert entry[name]["value"] == getattr(profile, name)
+        assert 0 <= entry[name]["low"] <= entry[name]["value"] <= entry[name]["high"]
+    assert entry["gap_at_threshold"]["value"] == profile.at(0.5)
+    assert entry["worst"]["threshold"] == profile.worst_threshold
+    assert entry["worst"]["stratum"] == profile.worst_stratum
+    band = profile.band(0.95, "bootstrap", 200, 0)
+    assert (entry["max_gap"]["low"], entry["max_gap"]["high"]) == band.max_gap[1:]
+    test = profile.test(200, 0)
+    assert entry["p_value"] == test.p_value
+    assert entry["noise_floor"] == {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95}
+    for stratum, entry_of in zip(range(len(profile.parity.strata)), entry["curve"]["strata"], strict=True):
+        assert max(entry_of["gap"]) == profile.gap_by_stratum[stratum].max()
+        at = np.searchsorted(profile.thresholds, entry["curve"]["thresholds"])
+        np.testing.assert_array_equal(entry_of["gap"], profile.gap_by_stratum[stratum, at])
+        np.testing.assert_array_equal(entry_of["low"], band.gap_by_stratum[0][stratum, at])
+        np.testing.assert_array_equal(entry_of["high"], band.gap_by_stratum[1][stratum, at])
+
+
+def test_the_worst_pair_is_told(people, report):
+    worst = only(report.summary)["worst"]
+    rates = (people["score"] > worst["threshold"]).groupby(people["tree"]).mean()
+    assert worst["higher"] == rates.idxmax()
+    assert worst["lower"] == rates.idxmin()
+    assert worst["higher_rate"] == pytest.approx(rates.max())
+    assert worst["lower_rate"] == pytest.approx(rates.min())
+    assert worst["selection_rate"] == pytest.approx((people["score"] > worst["threshold"]).mean())
+
+
+def test_rates_at_the_threshold_against_scikit_learn(people, report):
+    late = (people["late"] == "yes").to_numpy()
+    for entry in report.summary["scores"][0]["at_threshold"]["groups"]:
+        mine = (people["tree"] == entry["group"]).to_numpy()
+        y, chosen = late[mine], people["score"].to_numpy()[mine] > 0.5
+        assert (entry["selected"], entry["rows"]) == (chosen.sum(), mine.sum())
+        assert entry["selection_rate"] == pytest.approx(chosen.mean())
+        assert entry["tpr"] == pytest.approx(recall_score(y, chosen))
+        assert entry["fpr"] == pytest.approx(recall_score(~y, chosen))
+        assert entry["ppv"] == pytest.approx(precision_score(y, chosen))
+        assert entry["accuracy"] == pytest.approx(accuracy_score(y, chosen))
+
+
+def test_the_slider_s_counts(people, report):
+    score = report.summary["scores"][0]
+    steps = score["steps"]
+    assert steps["thresholds"][score["start"]] == 0.5
+    for i, name in enumerate(report.summary["groups"]):
+        mine = people[people["tree"] == name]
+        for j in range(0, len(steps["thresholds"]), 37):
+            above = mine["score"] > steps["thresholds"][j]
+            assert steps["selected"][i][j] == above.sum()
+            assert steps["true_positives"][i][j] == (above & (mine["late"] == "yes")).sum()
+        assert (steps["rows"][i], steps["positives"][i]) == (len(mine), (mine["late"] == "yes").sum())
+
+
+def test_auc_against_scikit_learn(people, report):
+    measured = report.summary["scores"][0]["auc"]
+    y = people["late"] == "yes"
+    assert measured["overall"]["value"] == pytest.approx(roc_auc_score(y, people["score"]))
+    for entry in measured["groups"]:
+        mine = people["tree"] == entry["group"]
+        assert entry["value"] == pytest.approx(roc_auc_score(y[mine], people["score"][mine]))
+        assert entry["low"] < entry["value"] < entry["high"]
+    assert [entry["pair"] for entry in measured["abroca"]] == [
+        ["ash", "birch"],
+        ["ash", "cedar"],
+        ["birch", "cedar"],
+    ]
+
+
+@pytest.mark.parametrize("column", ["score", "stars"])
+def test_distributions_are_shares_of_each_group(people, column):
+    summary = audit(people["late"], people[column], sensitive_features=people["tree"], **QUICK).summary
+    shown = summary["scores"][0]["distributions"]
+    assert [entry["words"] for entry in shown] == [
+        "everybody",
+        "people with late = no",
+        "people with late = yes",
+    ]
+    for entry, label in zip(shown, (None, "no", "yes"), strict=True):
+        edges = np.array(entry["edges"])
+        for name, density in zip(summary["groups"], entry["density"], strict=True):
+            mine = people[(people["tree"] == name) & ((people["late"] == label) | (label is None))]
+            # a bar of a coarse scale ends at its score
+            inside = (
+                np.array([(mine[column] == edge).mean() for edge in edges[1:]])
+                if column == "stars"
+                else np.histogram(mine[column], edges)[0] / len(mine)
+            )
+            np.testing.assert_allclose(density * np.diff(edges), inside, atol=1e-12)
+
+
+def test_verdict_in_the_user_s_own_words(compas_report):
+    parity, odds = compas_report.summary["verdict"]
+    assert parity.startswith(
+        "At the worst cut-off, 4, African-American people are flagged 25 points more often than "
+        "Caucasian people (58 % against 33 %; 95 % interval of the worst gap: 21 to 28 points); "
+        "chance alone would give "
+    )
+    assert "This is more than chance (p = 0.001)." in parity
+    assert parity.endswith("A limit of 10 points is exceeded (95 % sure).")
+    assert odds.startswith("Equalized odds: among people with two_year_recid = 1, at the worst cut-off, 6, ")
+    assert compas_report.summary["title"] == "Audit of decile_score by race"
+
+
+def test_a_gap_of_chance_is_called_so():
+    rng = np.random.default_rng(3)
+    summary = audit(None, rng.random(400), sensitive_features=rng.choice(["f", "m"], 400), **QUICK).summary
+    entry = only(summary)
+    assert entry["p_value"] > 0.05
+    assert "Chance alone often shows a gap as large" in summary["verdict"][0]
+    assert (
+        f"does not rule one out of up to {words.points(entry['max_gap']['high'])} points"
+        in summary["verdict"][0]
+    )
+    assert "cannot be decided with this sample" in summary["verdict"][0]
+
+
+def test_equal_scores_are_called_equal():
+    summary = audit(None, [1.0] * 80, sensitive_features=["f", "m"] * 40, **QUICK).summary
+    assert summary["verdict"][0].startswith("At every cut-off all groups are selected equally often.")
+
+
+@pytest.mark.parametrize("favourable", ["high", "low"])
+def test_favourable_changes_words_and_the_impact_ratio_alone(people, favourable):
+    summary = audit(
+        None, people["score"], sensitive_features=people["tree"], favourable=favourable, **QUICK
+    ).summary
+    rate = (people["score"] > 0.5).groupby(people["tree"]).mean()
+    good = rate if favourable == "high" else 1 - rate
+    assert summary["scores"][0]["at_threshold"]["impact_ratio"] == pytest.approx(good.min() / good.max())
+    assert (" are selected " if favourable == "high" else " are flagged ") in summary["verdict"][0]
+    assert only(summary)["max_gap"]["value"] == max(
+        threshold_profile(None, people["score"], sensitive_features=people["tree"]).gap
+    )
+
+
+def test_without_outcomes_there_is_demographic_parity_alone(people):
+    summary = audit(None, people["score"], sensitive_features=people["tree"], **QUICK).summary
+    assert summary["settings"]["parities"] == ["demographic_parity"]
+    assert summary["label"] is summary["scores"][0]["auc"] is None
+    assert "true_positives" not in summary["scores"][0]["steps"]
+    assert summary["scores"][0]["at_threshold"]["groups"][0]["tpr"] is None
+
+
+def test_parities_asked_for(people):
+    rule = Parity("only the late", ("latecomers",), lambda y: y - 1)
+    summary = audit(
+        people["late"],
+        people["score"],
+        sensitive_features=people["tree"],
+        parity=["equal_opportunity", rule],
+        **QUICK,
+    ).summary
+    assert summary["settings"]["parities"] == ["equal_opportunity", "only the late"]
+    first, second = summary["scores"][0]["parities"]
+    assert first["max_gap"] == second["max_gap"]
+    assert second["worst"]["words"] == "latecomers"
+
+
+def test_a_group_without_one_outcome_is_named_and_not_dropped(people):
+    late = people["late"].where(people["tree"] != "cedar", "no")
+    with pytest.warns(SmallCellWarning, match="No row in group 'cedar' among people with late = yes"):
+        summary = audit(late, people["score"], sensitive_features=people["tree"], **QUICK).summary
+    assert summary["settings"]["parities"] == ["demographic_parity"]
+    assert summary["groups"] == ["ash", "birch", "cedar"]
+    (sentence,) = [each for each in summary["warnings"] if "Equalized odds" in each]
+    assert sentence == "Equalized odds could not be measured: none in: group 'cedar' among positives."
+    cedar = summary["scores"][0]["auc"]["groups"][2]
+    assert cedar == {"group": "cedar", "value": None, "low": None, "high": None}
+    with pytest.raises(ValueError, match="got none in: group 'cedar' among positives"):
+        audit(late, people["score"], sensitive_features=people["tree"], parity="equalized_odds", **QUICK)
+
+
+def test_a_group_of_one_row_is_warned_of_by_name(people):
+    tree = people["tree"].copy()
+    tree.iloc[0] = "yew"
+    with pytest.warns(SmallCellWarning, match="Only 1 row in group 'yew', fewer than 30") as told:
+        summary = audit(None, people["score"], sensitive_features=tree, **QUICK).summary
+    assert told[0].filename == __file__
+    assert len(told) == 1
+    assert summary["warnings"] == [
+        "Only 1 row in group 'yew', fewer than 30: what is measured there is mostly noise."
+    ]
+    assert summary["groups"][-1] == "yew"
+    (width,) = [each for each in only(summary)["half_widths"] if each["pair"] == ["ash", "yew"]]
+    assert width["half_width"] > 0.9
+
+
+def columns_of(people):
+    return {
+        "dict": {"score": people["score"].to_numpy(), "stars": people["stars"].tolist()},
+        "frame": people[["score", "stars"]],
+        "array": people[["score", "stars"]].to_numpy(),
+    }
+
+
+@pytest.mark.parametrize("kind", ["dict", "frame", "array"])
+def test_several_columns(people, kind):
+    summary = audit(None, columns_of(people)[kind], sensitive_features=people["tree"], **QUICK).summary
+    names = ["score 1", "score 2"] if kind == "array" else ["score", "stars"]
+    assert [score["name"] for score in summary["scores"]] == names
+    for name, column, score in zip(names, ("score", "stars"), summary["scores"], strict=True):
+        alone = threshold_profile(None, people[column], sensitive_features=people["tree"])
+        assert score["parities"][0]["max_gap"]["value"] == alone.max_gap
+        assert any(paragraph.startswith(f"{name}: At the worst") for paragraph in summary["verdict"])
+    # 0.5 cuts the first; the second, from 1 to 5, begins at its median
+    starts = [score["at_threshold"]["threshold"] for score in summary["scores"]]
+    assert starts == [0.5, people["stars"].median()]
+
+
+def test_polars_and_crossed_groups(people):
+    pl = need("polars")
+    frame = pl.from_pandas(people.assign(half=np.arange(900) % 2))
+    summary = audit(
+        frame["late"], frame.select("score"), sensitive_features=frame.select("tree", "half"), **QUICK
+    ).summary
+    assert summary["group_name"] == "tree × half"
+    assert summary["groups"][0] == "ash × 0"
+    assert summary["label"] == {"name": "late", "negative": "no", "positive": "yes"}
+
+
+def test_the_positive_outcome_can_be_named(people):
+    same = audit(people["late"], people["score"], sensitive_features=people["tree"], positive="yes", **QUICK)
+    assert same.summary["label"] == {"name": "late", "negative": "no", "positive": "yes"}
+    turned = audit(people["late"], people["score"], sensitive_features=people["tree"], positive="no", **QUICK)
+    auc = [each.summary["scores"][0]["auc"]["overall"]["value"] for each in (same, turned)]
+    assert auc[0] == pytest.approx(1 - auc[1])
+    three = np.where(np.arange(900) % 4 == 0, "lost", people["late"])
+    summary = audit(
+        three, people["score"], sensitive_features=people["tree"], positive="lost", **QUICK
+    ).summary
+    assert summary["label"] == {"name": "outcome", "negative": "not lost", "positive": "lost"}
+    assert sum(cell["positives"] for cell in summary["cells"]) == (three == "lost").sum()
+
+
+def test_a_weight_of_two_is_two_rows(people):
+    twice = np.where(np.arange(900) % 3 == 0, 2, 1)
+    names = {"sensitive_features": people["tree"], "sample_weight": twice}
+    weighted = audit(people["late"], people["score"], **names, **QUICK).summary
+    rows = people.loc[people.index.repeat(twice)]
+    repeated = audit(rows["late"], rows["score"], sensitive_features=rows["tree"], **QUICK).summary
+    for parity, name in product(
+        ("demographic_parity", "equalized_odds"), ("max_gap", "mean_gap", "rank_gap")
+    ):
+        both = [only(summary, parity)[name]["value"] for summary in (weighted, repeated)]
+        assert both[0] == pytest.approx(both[1], abs=1e-12)
+    at = [summary["scores"][0]["at_threshold"]["groups"] for summary in (weighted, repeated)]
+    for one, other in zip(*at, strict=True):
+        for name in ("selection_rate", "tpr", "fpr", "ppv", "accuracy"):
+            assert one[name] == pytest.approx(other[name], abs=1e-12)
+        assert one["rows"] < other["rows"]  # counts are of rows
+    assert weighted["settings"]["weighted"]
+    methods = {made["method"] for made in only(weighted)["certificates"]}
+    assert methods == {"bootstrap"}
+
+
+def test_the_same_seed_gives_the_same_bytes(people):
+    def page(seed):
+        made = audit(
+            people["late"], people["score"], sensitive_features=people["tree"], random_state=seed, **QUICK
+        )
+        return made.to_json(), made.to_html(), made.to_markdown()
+
+    assert page(1) == page(1)
+    assert page(1)[0] != page(2)[0]
+
+
+def test_limits_are_held_against_the_gap(people):
+    summary = audit(
+        None, people["score"], sensitive_features=people["tree"], max_gap=[0.01, 0.3, 0.99], **QUICK
+    ).summary
+    made = only(summary)["certificates"]
+    assert [(each["limit"], each["method"]) for each in made] == list(
+        product((0.01, 0.3, 0.99), ("dkw", "bootstrap"))
+    )
+    by = {(each["limit"], each["method"]): each["verdict"] for each in made}
+    assert by[0.01, "bootstrap"] == "violated"
+    assert by[0.3, "dkw"] == "not decidable"
+    assert by[0.99, "dkw"] == "certified"
+    profile = threshold_profile(None, people["score"], sensitive_features=people["tree"])
+    needed = next(each["rows_needed"] for each in made if (each["limit"], each["method"]) == (0.3, "dkw"))
+    assert needed == profile.certify(0.3).rows_needed
+
+
+def test_markdown_and_terminal_show_the_dict_s_numbers(compas_report):
+    for text in (compas_report.to_markdown().replace("\\", ""), to_terminal(compas_report.summary)):
+        assert "0.245 [0.213, 0.278]" in text
+        assert "1,829 of 3,175" in text
+        assert "0.704 [0.686, 0.722]" in text
+        assert "equalized odds" in text
+
+
+def test_markdown_escapes_names():
+    group = np.array(["<b>|x", "*y*_z"])[np.arange(90) % 2]
+    text = audit(
+        None, pd.Series(np.arange(90.0), name="`a`"), sensitive_features=group, **QUICK
+    ).to_markdown()
+    assert r"\<b>\|x" in text
+    assert r"\*y\*\_z" in text
+    assert r"\`a\`" in text
+
+
+def test_terminal_lines_are_aligned(compas_report):
+    lines = to_terminal(compas_report.summary).splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("group"))
+    assert len({line.index("0.") for line in lines[first + 1 : first + 3]}) == 1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.integers(500, 900), st.integers(0, 10))
+def test_thinning_keeps_every_maximum(values, m, shift):
+    values = np.resize(values, m) * np.linspace(1, 0.5, m)
+    thresholds = np.cumsum(np.ones(m)) + shift
+    curves = np.array([values, np.roll(values, 17 * shift)])
+    share = 1 - np.arange(1, m + 1) / m
+    kept = thinning.thinned(thresholds, share, curves)
+    assert (np.diff(kept) > 0).all()
+    np.testing.assert_array_equal(curves[:, kept].max(axis=1), curves.max(axis=1))
+    assert {0, m - 1} <= set(kept.tolist())
+
+
+def test_a_million_thresholds_become_few():
+    rng = np.random.default_rng(0)
+    thresholds = np.sort(rng.lognormal(0, 3, 10**6))  # most of them within a thousandth of the range
+    curves = rng.random((2, 10**6))
+    kept = thinning.thinned(thresholds, 1 - np.arange(1, 10**6 + 1) / 10**6, curves)
+    assert 200 < len(kept) < 6 * thinning.BUCKETS + 2
+    np.testing.assert_array_equal(curves[:, kept].max(axis=1), curves.max(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most"), [(0, 1, 500), (-300, 850, 500), (0, 1e-6, 60), (3, 3.01, 100), (-1e9, 2e9, 60)]
+)
+def test_round_numbers_cover_the_range(low, high, most):
+    values = thinning.round_numbers(low, high, most)
+    assert len(values) <= most
+    assert len(values) > most / 6
+    assert values[0] <= low + 1e-12
+    assert values[-1] >= high - 1e-12
+    step = np.diff(values)
+    np.testing.assert_allclose(step, step[0], rtol=1e-6)
+    assert round(float(f"{step[0]:.0e}"[0])) in (1, 2, 5)
+
+
+def test_steps_are_all_scores_of_a_coarse_scale_and_few_of_a_fine_one():
+    coarse = thinning.steps(np.arange(1.0, 11), 0, 10, 100, [4.5])
+    assert coarse.tolist() == [0, 1, 2, 3, 4, 4.5, 5, 6, 7, 8, 9, 10]
+    fine = thinning.steps(np.linspace(0.001, 0.01, 5000), 0, 1, 100, [0.123456])
+    assert 0.123456 in fine
+    assert len(fine) <= 101
+    assert (fine < 0.01).sum() > 40  # quantiles are there where people are
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.27, "27"), (0.043, "4.3"), (0.05, "5"), (0.0996, "10"), (0, "0"), (1, "100")]
+)
+def test_points(share, text):
+    assert words.points(share) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Caucasian", "Caucasian people"),
+        ("African-American × Male", "African-American × Male people"),
+        ("25-45", "people with age 25-45"),
+        ("1", "people with age 1"),
+        ("", "people with age "),
+    ],
+)
+def test_people(name, text):
+    assert words.people(name, "age") == text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"level": 1}, "`level` must be a number above 0 and below 1, got 1"),
+        ({"threshold": np.nan}, "`threshold` must be a finite number"),
+        ({"favourable": "both"}, "`favourable` must be one of 'high', 'low', got 'both'"),
+        ({"parity": []}, "`parity` must name at least 1 rule, got none"),
+        ({"parity": "fairness"}, "`parity` must be one of 'demographic_parity'"),
+        ({"max_gap": 0}, "`max_gap` must be a number above 0 and at most 1, got 0"),
+        ({"positive": "maybe"}, "`positive` must be one of two or more labels in `y_true`, got 'maybe'"),
+        ({"n_resamples": 5}, "`n_resamples` must be a whole number of at least 19"),
+        ({"n_permutations": 0}, "`n_permutations` must be a whole number of at least 1"),
+    ],
+)
+def test_bad_settings(people, wrong, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        audit(people["late"], people["score"], sensitive_features=people["tree"], **(QUICK | wrong))
+
+
+def test_bad_data(people):
+    names = {"sensitive_features": people["tree"], **QUICK}
+    with pytest.raises(ValueError, match=r"`y_true` is required under equalized_odds, got None"):
+        audit(None, people["score"], parity="equalized_odds", **names)
+    with pytest.raises(ValueError, match="`positive` needs `y_true`"):
+        audit(None, people["score"], positive=1, **names)
+    with pytest.raises(ValueError, match="`y_score` must have at least 1 column, got none"):
+        audit(None, {}, **names)
+    broken = people["score"].where(people.index != 3)
+    with pytest.raises(ValueError, match=r"got nan in row 3 \(1 of 900 rows\) \(score column 'b'\)"):
+        audit(None, {"a": people["score"], "b": broken}, **names)
+    with pytest.raises(ValueError, match="must have 2 or more groups, got 1"):
+        audit(None, people["score"], sensitive_features=["x"] * 900)
+    with pytest.raises(ValueError, match=r"must have 2 classes, got 1 class \('no'\)"):
+        audit(["no"] * 900, people["score"], **names)
+    missing = people["late"].where(people.index != 3)
+    with pytest.raises(ValueError, match="`y_true` must not have missing values, got 1"):
+        audit(missing, people["score"], positive="yes", **names)
+
+
+@pytest.mark.parametrize("kind", ["to_html", "to_json"])
+def test_a_full_disk_loses_nothing(report, tmp_path, monkeypatch, kind):
+    path = tmp_path / "audit"
+    path.write_text("the old one")
+
+    def full(self, text, encoding=None):
+        self.write_bytes(text[:100].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        getattr(report, kind)(path)
+    assert path.read_bytes() == b"the old one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_repr_and_notebook(report):
+    assert repr(report).startswith("AuditReport(Audit of score by tree: At the worst cut-off, ")
+    assert "<iframe" in report._repr_html_()
