@@ -1,19 +1,24 @@
 """Displays: what is drawn is what `metrics` measured."""
 
 import ast
+import re
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
 from evenrisk import FairLogisticRegression, plots
 from evenrisk.metrics import NoiseFloor, risk_distribution, threshold_profile
-from evenrisk.plots import ParityCurveDisplay, RiskDistributionDisplay
+from evenrisk.plots import ParityCurveDisplay, RiskDistributionDisplay, TradeoffDisplay
+from evenrisk.plots._draw import COLUMNS, envelope
 from worlds import world
 
 WORLD = world(n=600)
@@ -27,6 +32,7 @@ BAND = "max gap by chance: mean to 95 % point"
 @pytest.fixture(autouse=True)
 def _figures_are_closed():
     assert mpl.get_backend().lower() == "agg"
+    plt.close("all")  # those of doctests
     yield
     plt.close("all")
 
@@ -139,6 +145,382 @@ def test_noise_floor_goes_through_from_predictions():
     assert BAND not in legend(plain.ax_)
 
 
+def corners(region):
+    """The corners of a filled region, without repetition."""
+    (path,) = region.get_paths()
+    return {tuple(corner) for corner in path.vertices.tolist()}
+
+
+@pytest.mark.parametrize("parity", PARITIES)
+def test_band_is_the_band(parity):
+    profile = threshold_profile(WORLD.y, RISK, parity=parity, **DATA)
+    band = profile.band(0.9, n_resamples=50, random_state=0)
+    display = ParityCurveDisplay(profile, name="ours").plot(band=band)
+    low, high = band.worst_gap
+    t = profile.thresholds
+    ends = [(t, low), (t, high), (t[1:], low[:-1]), (t[1:], high[:-1])]  # each value holds up to the next
+    assert corners(display.band_) == {
+        pair for x, y in ends for pair in zip(x.tolist(), y.tolist(), strict=True)
+    }
+    (face,) = display.band_.get_facecolor()
+    assert to_hex(face) == to_hex(display.line_.get_color())
+    assert face[3] < 0.3, "several can be seen"
+    assert legend(display.ax_)[1] == "90 % band, all thresholds at once"
+    assert high.max() > profile.max_gap
+    assert display.ax_.get_ylim()[1] > high.max()
+    assert ParityCurveDisplay(profile).plot().band_ is None
+
+
+def test_bands_of_one_level_share_an_entry():
+    profile = threshold_profile(None, RISK, sensitive_features=GROUP)
+    bands = [profile.band(level, "dkw") for level in (0.95, 0.95, 0.995)]
+    _, ax = plt.subplots()
+    shown = [ParityCurveDisplay(profile, name="x").plot(ax, band=band) for band in bands]
+    names = [text for text in legend(ax) if "band" in text]
+    assert names == ["95 % band, all thresholds at once", "99.5 % band, all thresholds at once"]
+    assert len({tuple(each.band_.get_facecolor()[0]) for each in shown}) == 3
+
+
+def test_selection_rate_by_hand():
+    # one of two in group a scores 1, everybody else 0: above 0 lie a half of a, none of b, a quarter of all
+    score, group = np.tile([1, 0, 0, 0], 30), np.tile(["a", "a", "b", "b"], 30)
+    display = ParityCurveDisplay.from_predictions(None, score, sensitive_features=group, x="selection_rate")
+    assert np.transpose(display.line_.get_data()).tolist() == [[0, 0], [0.25, 0.5], [1, 0]]
+    assert display.line_.get_drawstyle() == "default", "straight lines"
+    assert display.ax_.get_xlabel() == "share of people selected"
+    assert display.ax_.get_xlim() == (0, 1)
+
+
+@pytest.mark.parametrize("parity", PARITIES)
+def test_selection_rate_shows_the_profile(parity):
+    score = 100 * RISK - 20
+    profile = threshold_profile(WORLD.y, score, parity=parity, **DATA)
+    band = profile.band(n_resamples=50, random_state=0)
+    display = ParityCurveDisplay(profile).plot(band=band, x="selection_rate")
+    share = np.array([np.average(score > t, weights=WORLD.weight) for t in profile.thresholds[::-1]])
+    x, y = display.line_.get_data()
+    np.testing.assert_allclose(x, [*share, 1])
+    np.testing.assert_array_equal(y, [*profile.worst_gap[::-1], 0])
+    low, high = (end[::-1].tolist() for end in band.worst_gap)
+    shares = profile.selection_rate[::-1].tolist()
+    expected = {*zip(shares, low, strict=True), *zip(shares, high, strict=True), (1.0, 0.0)}
+    assert corners(display.band_) == expected
+    assert display.ax_.get_xlim() == (0, 1), "whatever the units of the score"
+
+
+def test_from_predictions_measures_what_is_asked():
+    profile = threshold_profile(WORLD.y, RISK, **DATA)
+    display = ParityCurveDisplay.from_predictions(
+        WORLD.y, RISK, level=0.8, random_state=3, noise_floor=True, x="selection_rate", **DATA
+    )
+    same = ParityCurveDisplay(profile).plot(band=profile.band(0.8, random_state=3), x="selection_rate")
+    assert corners(display.band_) == corners(same.band_)
+    floor = profile.noise_floor(random_state=3)
+    (patch,) = display.ax_.patches
+    extent = patch.get_path().transformed(patch.get_patch_transform()).get_extents()
+    assert (extent.y0, extent.y1) == pytest.approx((floor.mean, floor.p95))
+    given = ParityCurveDisplay.from_predictions(
+        WORLD.y, RISK, band=profile.band(0.8, random_state=3), noise_floor=False, x="selection_rate", **DATA
+    )
+    assert corners(given.band_) == corners(same.band_)
+    assert not given.ax_.patches
+    model = LogisticRegression().fit(WORLD.X, WORLD.y)
+    fitted = ParityCurveDisplay.from_estimator(
+        model, WORLD.X, WORLD.y, level=0.9, random_state=0, x="selection_rate", **DATA
+    )
+    assert "90 % band, all thresholds at once" in legend(fitted.ax_)
+
+
+@pytest.mark.parametrize("floor_first", [True, False])
+def test_noise_floor_is_hatched_only_beside_bands(floor_first):
+    profile = threshold_profile(None, RISK, sensitive_features=GROUP)
+    floor, band = NoiseFloor(0.01, 0.02, 10), profile.band(method="dkw")
+    plain = ParityCurveDisplay(profile).plot(noise_floor=floor)
+    assert [patch.get_hatch() for patch in plain.ax_.patches] == [None]
+    _, ax = plt.subplots()
+    for given in [{"noise_floor": floor}, {"band": band}][:: 1 if floor_first else -1]:
+        ParityCurveDisplay(profile).plot(ax, **given)
+    assert [patch.get_hatch() for patch in ax.patches] == ["////"]
+
+
+def test_bad_input_of_the_curve_is_named():
+    profile = threshold_profile(WORLD.y, RISK, sensitive_features=GROUP)
+    display, band = ParityCurveDisplay(profile), profile.band(method="dkw")
+    with pytest.raises(ValueError, match="`x` must be one of 'threshold', 'selection_rate', got 'rank'"):
+        display.plot(x="rank")
+    with pytest.raises(ValueError, match=r"`band` must be a Band or None, got 0\.95"):
+        display.plot(band=0.95)
+    with pytest.raises(ValueError, match="`noise_floor` must be a NoiseFloor or None, got True"):
+        display.plot(noise_floor=True)
+    other = threshold_profile(WORLD.y, RISK + 0.001, sensitive_features=GROUP)
+    rule = threshold_profile(WORLD.y, RISK, sensitive_features=GROUP, parity="equalized_odds")
+    fewer = threshold_profile(None, RISK[:300], sensitive_features=GROUP[:300])
+    for wrong in (other, rule, fewer):
+        with pytest.raises(
+            ValueError, match=r"`band` must be of the profile that is drawn, Thresh.*got Band"
+        ):
+            display.plot(band=wrong.band(method="dkw"))
+    with pytest.raises(ValueError, match=r"one of `level` and `band` must be None, got level=0\.9 and Band"):
+        ParityCurveDisplay.from_predictions(None, RISK, sensitive_features=GROUP, level=0.9, band=band)
+    assert not plt.get_fignums(), "nothing is half drawn"
+    shown = display.plot()
+    with pytest.raises(ValueError, match="`x` must be 'threshold', as of the curves that are on these axes"):
+        display.plot(shown.ax_, x="selection_rate")
+
+
+def test_thinning_keeps_extremes_and_ends():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.beta(0.3, 2, 20_000))
+    low, high = rng.random(20_000), 1 + rng.random(20_000)
+    kept, lower, upper = envelope(x, low, high)
+    assert len(kept) <= 4 * COLUMNS
+    at = np.searchsorted(x, kept)
+    np.testing.assert_array_equal(x[at], kept)
+    np.testing.assert_array_equal(low[at], lower)
+    np.testing.assert_array_equal(high[at], upper)
+    edges = np.linspace(x[0], x[-1], COLUMNS + 1)[1:-1]
+    before, after = np.digitize(x, edges), np.digitize(kept, edges)
+    assert set(before) == set(after)
+    for column in set(before):
+        mine, theirs = after == column, before == column
+        assert (lower[mine].min(), upper[mine].max()) == (low[theirs].min(), high[theirs].max())
+        assert (kept[mine][0], kept[mine][-1]) == (x[theirs][0], x[theirs][-1])
+    few = envelope(x[: 4 * COLUMNS], low[: 4 * COLUMNS], high[: 4 * COLUMNS])
+    np.testing.assert_array_equal(few[0], x[: 4 * COLUMNS])
+
+
+@pytest.mark.parametrize("x", ["threshold", "selection_rate"])
+def test_many_thresholds_make_no_giant_figure(x, tmp_path):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 100_000)
+    profile = threshold_profile(None, rng.random(100_000) ** (1 + group), sensitive_features=group)
+    band = profile.band(method="dkw")
+    display = ParityCurveDisplay(profile).plot(band=band, x=x)
+    assert len(display.band_.get_paths()[0].vertices) < 20 * COLUMNS
+    assert max(y for _, y in corners(display.band_)) == band.max_gap.high
+    display.figure_.savefig(tmp_path / "big.svg")
+    assert (tmp_path / "big.svg").stat().st_size < 1_000_000
+
+
+POINTS = {"max_gap": [0.3, 0.2, 0.05], "quality": [0.72, 0.71, 0.66]}
+
+
+def bars(container):
+    """The ends of the error bars, across and upwards: (n, 2, 2) each."""
+    return [np.array(lines.get_segments()) for lines in container.lines[2]]
+
+
+def test_tradeoff_shows_the_arrays():
+    gap_error, quality_error = [0.01, 0.02, 0.03], [[0.01, 0.02, 0.04], [0.02, 0.01, 0.03]]
+    display = TradeoffDisplay(
+        **POINTS, max_gap_error=gap_error, quality_error=np.array(quality_error), name="ours"
+    ).plot()
+    (drawn,) = display.lines_
+    x, y = (np.array(POINTS[key]) for key in ("max_gap", "quality"))
+    np.testing.assert_array_equal(drawn.lines[0].get_data(), [x, y])
+    across, upwards = bars(drawn)
+    np.testing.assert_allclose(across[:, :, 0], np.transpose([x - gap_error, x + gap_error]))
+    np.testing.assert_allclose(across[:, :, 1], np.transpose([y, y]))
+    np.testing.assert_allclose(upwards[:, :, 1], np.transpose([y - quality_error[0], y + quality_error[1]]))
+    ax = display.ax_
+    assert (legend(ax), ax.get_ylabel()) == (["ours"], "AUC")
+    assert ax.get_xlabel().startswith("← fairer")
+    assert ax.get_xlabel().endswith("max gap")
+    assert ax.get_xlim()[0] == 0
+    assert ax.get_xlim()[1] > 0.31
+    assert ax.get_ylim()[0] < 0.62 < 0.74 < ax.get_ylim()[1]
+    plain = TradeoffDisplay(**POINTS).plot()
+    assert plain.ax_.get_legend() is None
+    assert not plain.lines_[0].lines[2]
+
+
+def test_methods_are_told_apart():
+    _, ax = plt.subplots()
+    shown = [TradeoffDisplay(**POINTS, name="?").plot(ax, name=f"method {i}") for i in range(6)]
+    lines = [display.lines_[0].lines[0] for display in shown]
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 6
+    assert lines[0].get_linestyle() != lines[1].get_linestyle()
+    assert legend(ax) == [f"method {i}" for i in range(6)]
+    short = TradeoffDisplay(**POINTS, quality_error=[0.1] * 3).plot(ax, c="k", ls=":", capsize=2)
+    short = short.lines_[0].lines[0]
+    assert (short.get_color(), short.get_linestyle()) == ("k", ":")
+    after = TradeoffDisplay(**POINTS).plot(ax).lines_[0].lines[0]
+    assert after.get_marker() not in {line.get_marker() for line in [*lines, short]}, "caps are no methods"
+
+
+def test_labels_and_legend_cover_nothing():
+    rng = np.random.default_rng(0)
+    figure, ax = plt.subplots(figsize=(6, 3.75), dpi=100, layout="constrained")
+    for i in range(6):
+        x = np.sort(rng.random(25)) ** 2 / 4
+        display = TradeoffDisplay(x, 0.6 + 0.1 * x + 0.005 * i, name=f"a rather long name of a method, {i}")
+        display.labels = [f"η = {eta}" for eta in range(25)]
+        display.plot(ax)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert 6 <= len(boxes) < 72, "some are left out"
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    box = ax.get_legend().get_window_extent()
+    drawn = np.concatenate([line.get_xydata() for line in ax.lines])
+    assert not box.count_contains(ax.transData.transform(drawn))
+    assert all(ax.get_window_extent().contains(*corner) for box in boxes for corner in (box.min, box.max))
+
+
+def test_labels_stand_beside_their_points():
+    display = TradeoffDisplay(**POINTS, labels=[0, 0.1, 10.0]).plot()
+    where = {text.get_text(): text.xy for text in display.ax_.texts}
+    assert where == {"0": (0.3, 0.72), "0.1": (0.2, 0.71), "10": (0.05, 0.66)}
+    apart = TradeoffDisplay(**POINTS, labels=["a", "b", "c"], name="ours").plot(line=False)
+    assert legend(apart.ax_) == ["ours, a", "ours, b", "ours, c"]
+    assert not apart.ax_.texts
+    lines = [container.lines[0] for container in apart.lines_]
+    assert [tuple(np.ravel(line.get_data())) for line in lines] == list(zip(*POINTS.values(), strict=True))
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 3
+    unnamed = TradeoffDisplay(**POINTS).plot(line=False)
+    assert [each.lines[0].get_linestyle() for each in unnamed.lines_] == ["None"], "not joined"
+
+
+def test_tiny_ranges_are_written_out():
+    display = TradeoffDisplay([1e-5, 2e-5], [0.712301, 0.712302], name="tiny").plot()
+    display.figure_.canvas.draw()
+    assert "+" not in display.ax_.yaxis.get_offset_text().get_text()
+    low, high = display.ax_.get_ylim()
+    assert low < 0.712301 < 0.712302 < high < 0.712304
+    one = TradeoffDisplay([0.0], [0.7]).plot()
+    assert one.ax_.get_ylim() == pytest.approx((0.65, 0.75))
+    assert one.ax_.get_xlim() == (0, 0.02)
+
+
+SCORES = {"risk": RISK, "noise": np.random.default_rng(1).random(600), "raw": WORLD.g}
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame], ids=["dict", "pandas", "polars"])
+def test_tradeoff_of_scores(kind):
+    display = TradeoffDisplay.from_predictions(
+        WORLD.y, kind(SCORES), level=0.9, random_state=0, parity="equal_opportunity", **DATA
+    )
+    for container, (name, score) in zip(display.lines_, SCORES.items(), strict=True):
+        profile = threshold_profile(WORLD.y, score, parity="equal_opportunity", **DATA)
+        gap, auc = profile.band(0.9, random_state=0).max_gap, profile.discrimination(0.9).overall
+        ((x,), (y,)) = container.lines[0].get_data()
+        assert x == profile.max_gap
+        assert y == pytest.approx(roc_auc_score(WORLD.y, score, sample_weight=WORLD.weight))
+        across, upwards = bars(container)
+        assert across[0, :, 0] == pytest.approx([gap.low, gap.high])
+        assert upwards[0, :, 1] == pytest.approx([auc.low, auc.high])
+        assert name in legend(display.ax_)
+    assert display.ax_.get_ylabel() == "AUC"
+    assert display.ax_.get_xlabel().endswith("max gap over all thresholds, equal opportunity")
+
+
+def test_tradeoff_of_one_score_and_of_accuracy():
+    display = TradeoffDisplay.from_predictions(
+        WORLD.y, RISK, metric="accuracy", threshold=0.4, level=0.9, random_state=0, name="ours", **DATA
+    )
+    right = accuracy_score(WORLD.y, RISK > 0.4, sample_weight=WORLD.weight)
+    assert display.quality == pytest.approx([right])
+    assert display.ax_.get_ylabel() == "accuracy at threshold 0.4"
+    assert legend(display.ax_) == ["ours"]
+    assert len(bars(display.lines_[0])) == 1, "the gap's interval, none of the accuracy"
+    path = {0.0: RISK, 0.5: SCORES["noise"]}
+    joined = TradeoffDisplay.from_predictions(WORLD.y, path, name="ours", line=True, **DATA)
+    assert (len(joined.lines_), legend(joined.ax_)) == (1, ["ours"])
+    assert sorted(text.get_text() for text in joined.ax_.texts) == ["0", "0.5"]
+    assert not joined.lines_[0].lines[2], "no level, no bars"
+
+
+TABLE = pd.DataFrame(
+    {
+        "method": ["b", "a", "b", "a", "b"],
+        "max_gap": [0.3, 0.2, 0.2, 0.1, 0.1],
+        "accuracy": [0.7, 0.69, 0.68, 0.67, 0.66],
+        "sd": [0.01, 0.02, 0.03, 0.04, 0.05],
+        "down": [0.011, 0.012, 0.013, 0.014, 0.015],
+        "eta": [0, 0, 1, 1, 2],
+    }
+)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tradeoff_of_a_table(library):
+    convert = {"pandas": lambda t: t.set_index("eta", drop=False), "polars": pl.from_pandas}
+    table = convert.get(library, lambda t: pl.from_pandas(t).to_arrow())(TABLE)
+    b, a = TradeoffDisplay.from_frame(table, x_error="sd", y_error=("down", "sd"), labels="eta")
+    assert a.ax_ is b.ax_
+    assert legend(a.ax_) == ["b", "a"], "in order of appearance"
+    for display, name in ((a, "a"), (b, "b")):
+        rows = TABLE[TABLE["method"] == name]
+        np.testing.assert_array_equal(display.lines_[0].lines[0].get_data(), rows[["max_gap", "accuracy"]].T)
+        assert display.max_gap_error == [rows["sd"].tolist()] * 2
+        assert display.quality_error == [rows["down"].tolist(), rows["sd"].tolist()]
+        assert display.labels == rows["eta"].astype(str).tolist()
+    assert (a.ax_.get_xlabel()[-7:], a.ax_.get_ylabel()) == ("max gap", "accuracy")
+    assert TradeoffDisplay.from_frame(table)[0].max_gap_error is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"quality": [0.7, 0.6]}, "`quality` must have one entry per point, 3, got 2"),
+        ({"max_gap": []}, "`max_gap` must have one entry per point, 1 or more, got 0"),
+        ({"max_gap": 0.3}, "`max_gap` must be a list of values, got 0.3"),
+        (
+            {"max_gap": [0.1, np.nan, 0.2]},
+            "`max_gap` must be finite numbers of at least 0, got nan in place 1",
+        ),
+        (
+            {"max_gap": [0.1, 0.2, -0.2]},
+            "`max_gap` must be finite numbers of at least 0, got -0.2 in place 2",
+        ),
+        ({"quality": [0.1, 0.2, "x"]}, "`quality` must be finite numbers, got 'x' in place 2"),
+        ({"quality": [None, 0.2, 1]}, "`quality` must be finite numbers, got None in place 0"),
+        ({"quality": "abc"}, "`quality` must be a list of values, got 'abc'"),
+        ({"quality_error": [0.1, 0.2]}, "`quality_error` must have one entry per point, 3, got 2"),
+        ({"quality_error": np.ones((3, 3))}, "`quality_error` must have shape (3,) or (2, 3), got 3 rows"),
+        ({"max_gap_error": [0.1, -0.2, 0]}, "`max_gap_error` must be finite numbers of at least 0, got -0.2"),
+        ({"labels": ["a"]}, "`labels` must have one entry per point, 3, got 1"),
+    ],
+)
+def test_bad_points_are_named(given, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TradeoffDisplay(**POINTS | given)
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "message"),
+    [
+        ([1, 2], {}, "`table` must be a data frame, got list"),
+        (
+            TABLE,
+            {"x": "gap"},
+            "`table` must have the columns 'method', 'gap', 'accuracy', got none named 'gap'",
+        ),
+        (TABLE[:0], {}, "`table` must have 1 row or more, got 0"),
+        (TABLE.replace("a", None), {}, "`method` must name the method of each row, got "),
+        (TABLE.replace(0.68, np.nan), {}, "`accuracy` must be finite numbers, got nan in place 2"),
+        (TABLE, {"y": "method"}, "`method` must be finite numbers, got 'b' in place 0"),
+    ],
+)
+def test_bad_tables_are_named(table, given, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TradeoffDisplay.from_frame(table, **given)
+    assert not plt.get_fignums()
+
+
+def test_bad_input_of_the_tradeoff_is_named():
+    with pytest.raises(ValueError, match="`metric` must be one of 'auc', 'accuracy', got 'f1'"):
+        TradeoffDisplay.from_predictions(WORLD.y, RISK, metric="f1", **DATA)
+    with pytest.raises(ValueError, match="`y_scores` must hold 1 score or more, got none"):
+        TradeoffDisplay.from_predictions(WORLD.y, {}, **DATA)
+    with pytest.raises(ValueError, match="`level` must be a number above 0 and below 1, got 1"):
+        TradeoffDisplay.from_predictions(WORLD.y, RISK, level=1, **DATA)
+    with pytest.raises(ValueError, match="`y_true` must hold two labels where AUC is asked for, got none"):
+        TradeoffDisplay.from_predictions(None, RISK, **DATA)
+    with pytest.raises(ValueError, match="`line` must be True or False, got 'dashed'"):
+        TradeoffDisplay(**POINTS).plot(line="dashed")
+    assert not plt.get_fignums()
+
+
 def test_keywords_reach_matplotlib():
     curve = ParityCurveDisplay.from_predictions(None, RISK, sensitive_features=GROUP, color="k", linewidth=7)
     assert (curve.line_.get_color(), curve.line_.get_linewidth()) == ("k", 7)
@@ -166,6 +548,13 @@ def test_axes_of_raw_scores_are_theirs():
 @pytest.mark.parametrize("cls", [ParityCurveDisplay, RiskDistributionDisplay])
 def test_figures_can_be_drawn_again(cls, tmp_path):
     display = cls.from_predictions(WORLD.y, RISK, parity="equalized_odds", **DATA)
+    display.figure_.savefig(tmp_path / "one.png")
+    display.plot().figure_.savefig(tmp_path / "two.png")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+def test_tradeoff_can_be_drawn_again(tmp_path):
+    display = TradeoffDisplay(**POINTS, labels=[0, 1, 2], name="ours", quality_error=[0.01] * 3).plot()
     display.figure_.savefig(tmp_path / "one.png")
     display.plot().figure_.savefig(tmp_path / "two.png")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()

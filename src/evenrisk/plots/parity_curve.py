@@ -1,18 +1,22 @@
-"""The gap between groups against the threshold."""
+"""The gap between groups against the threshold, or against the share of people selected."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from evenrisk.metrics import NoiseFloor, ThresholdProfile, threshold_profile
-from evenrisk.plots._draw import COLORS, DASHES, axes, full_names, headroom, scores
+from evenrisk._validation import check_choice
+from evenrisk.metrics import Band, NoiseFloor, ThresholdProfile, threshold_profile
+from evenrisk.plots._draw import COLORS, DASHES, axes, envelope, full_names, headroom, scores
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
 
+X_LABELS = {"threshold": "threshold on the risk score", "selection_rate": "share of people selected"}
+CHANCE = "max gap by chance: mean to 95 % point"
+
 
 class ParityCurveDisplay:
-    """The gap between groups against the threshold.
+    """The gap between groups against the threshold, or against the share of people selected.
 
     Where the rule has several strata, the worst one at each threshold, so that the curve's top is `max_gap`.
 
@@ -27,8 +31,10 @@ class ParityCurveDisplay:
     ----------
     line_ : matplotlib Line2D
         The curve.
+    band_ : matplotlib PolyCollection or None
+        The shaded region of the band.
     ax_ : matplotlib Axes
-        Where it is.
+        Where they are.
     figure_ : matplotlib Figure
         Where that is.
     """
@@ -46,9 +52,12 @@ class ParityCurveDisplay:
         sensitive_features: Any,
         parity: str | Parity = "demographic_parity",
         sample_weight: Any = None,
+        level: float | None = None,
+        random_state: Any = None,
         name: str | None = None,
         ax: Any = None,
-        noise_floor: NoiseFloor | None = None,
+        band: Band | None = None,
+        noise_floor: NoiseFloor | bool | None = None,
         **kwargs: Any,
     ) -> Self:
         """Measure scores and draw the curve.
@@ -57,20 +66,48 @@ class ParityCurveDisplay:
         ----------
         y_true, y_score, sensitive_features, parity, sample_weight
             As in :func:`evenrisk.metrics.threshold_profile`.
+        level : float, default=None
+            Measure the band of this level too (``profile.band(level)``) and draw it.
+        random_state : int, RandomState, Generator or None, default=None
+            The only source of chance, where the band or the noise floor is measured here.
         name : str, default=None
             Label of the curve.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure if None.
-        noise_floor : NoiseFloor, default=None
-            Drawn as a grey band from its mean to its 95 % point.
+        band : Band, default=None
+            As in `plot`; not together with `level`.
+        noise_floor : NoiseFloor or bool, default=None
+            As in `plot`; True measures it here.
         **kwargs
-            Passed to matplotlib's ``plot``.
+            As in `plot`: `x`, and what matplotlib's ``plot`` takes.
 
         Returns
         -------
         ParityCurveDisplay
             The display.
+
+        Examples
+        --------
+        The gap of the score that COMPAS itself gave, with its 95 % band and what chance would show:
+
+        >>> from evenrisk.datasets import load_compas
+        >>> from evenrisk.plots import ParityCurveDisplay
+        >>> data = load_compas()
+        >>> score = data.frame["decile_score"]
+        >>> display = ParityCurveDisplay.from_predictions(
+        ...     data.y,
+        ...     score,
+        ...     sensitive_features=data.sensitive_features,
+        ...     level=0.95,
+        ...     noise_floor=True,
+        ...     random_state=0,
+        ...     x="selection_rate",
+        ... )
+        >>> display.ax_.get_xlabel()
+        'share of people selected'
         """
+        if level is not None and band is not None:
+            raise ValueError(f"one of `level` and `band` must be None, got level={level!r} and {band!r}")
         profile = threshold_profile(
             y_true,
             y_score,
@@ -78,7 +115,11 @@ class ParityCurveDisplay:
             parity=parity,
             sample_weight=sample_weight,
         )
-        return cls(profile, name=name).plot(ax, noise_floor=noise_floor, **kwargs)
+        if level is not None:
+            band = profile.band(level, random_state=random_state)
+        if isinstance(noise_floor, bool):
+            noise_floor = profile.noise_floor(random_state=random_state) if noise_floor else None
+        return cls(profile, name=name).plot(ax, band=band, noise_floor=noise_floor, **kwargs)
 
     @classmethod
     def from_estimator(
@@ -123,7 +164,9 @@ class ParityCurveDisplay:
         ax: Any = None,
         *,
         name: str | None = None,
+        band: Band | None = None,
         noise_floor: NoiseFloor | None = None,
+        x: str = "threshold",
         **kwargs: Any,
     ) -> Self:
         """Draw the curve.
@@ -134,8 +177,14 @@ class ParityCurveDisplay:
             Where to draw; a new figure if None.
         name : str, default=None
             Label of the curve.
+        band : Band, default=None
+            Of this profile (``profile.band()``); shaded in the colour of the curve.
         noise_floor : NoiseFloor, default=None
-            Drawn as a grey band from its mean to its 95 % point.
+            Drawn as a grey region from its mean to its 95 % point, hatched where there are bands.
+        x : {"threshold", "selection_rate"}, default="threshold"
+            The threshold, or the share of people above it. Thresholds make steps; shares between those that a
+            threshold can give are had by selecting some of a tied block at random, which makes straight lines
+            (every signed gap is linear there, so the worst gap is nowhere above its line).
         **kwargs
             Passed to matplotlib's ``plot``.
 
@@ -144,12 +193,15 @@ class ParityCurveDisplay:
         ParityCurveDisplay
             The display.
         """
+        check_choice("x", x, tuple(X_LABELS))
+        self._check(band, noise_floor)
         self.ax_ = ax = axes(ax)
         self.figure_ = ax.figure
-        profile = self.profile
+        if (drawn := getattr(ax, "_evenrisk_x", x)) != x:
+            raise ValueError(f"`x` must be {drawn!r}, as of the curves that are on these axes, got {x!r}")
+        ax._evenrisk_x = x
         if noise_floor is not None:
-            label = "max gap by chance: mean to 95 % point"
-            ax.axhspan(noise_floor.mean, noise_floor.p95, color="#d9d9d9", lw=0, label=label)
+            ax.axhspan(noise_floor.mean, noise_floor.p95, color="#d9d9d9", lw=0, label=CHANCE)
         number = sum(line.get_gid() == "gap" for line in ax.lines)
         style = {
             "color": COLORS[number % len(COLORS)],
@@ -157,17 +209,61 @@ class ParityCurveDisplay:
             "linewidth": 1.8,
             "label": self._label(self.name if name is None else name),
             "gid": "gap",
-            "drawstyle": "steps-post",
+            "drawstyle": "steps-post" if x == "threshold" else "default",
         } | full_names(kwargs)
-        (self.line_,) = ax.plot(profile.thresholds, profile.worst_gap, **style)
-        if profile.thresholds[0] >= 0 and profile.thresholds[-1] <= 1:
-            ax.set_xlim(0, 1)
-        headroom(ax, max(profile.max_gap, 0.0 if noise_floor is None else noise_floor.p95))
-        several = ", worst stratum" if len(profile.parity.strata) > 1 else ""
-        ax.set_xlabel("threshold on the risk score")
-        ax.set_ylabel(f"{profile.parity.name.replace('_', ' ')} gap{several}")
-        ax.legend(frameon=False, loc="upper left", fontsize="small")
+        (self.line_,) = ax.plot(*_closed(x, *self._across(x, self.profile.worst_gap)), **style)
+        self.band_ = None if band is None else self._shade(band, x)
+        tops = [self.profile.max_gap]
+        tops += [] if noise_floor is None else [noise_floor.p95]
+        tops += [] if band is None else [band.max_gap.high]
+        self._frame(x, max(tops))
         return self
+
+    def _check(self, band: Any, noise_floor: Any) -> None:
+        """Refuse what is no band of this profile and no noise floor."""
+        for name, given, kind in (("band", band, Band), ("noise_floor", noise_floor, NoiseFloor)):
+            if given is not None and not isinstance(given, kind):
+                raise ValueError(f"`{name}` must be a {kind.__name__} or None, got {given!r:.60}")
+        if band is None:
+            return
+        mine, theirs = self.profile.thresholds, band.thresholds
+        same = len(mine) == len(theirs) and bool((mine == theirs).all())
+        if not same or abs(band.max_gap.value - self.profile.max_gap) > 1e-9:
+            raise ValueError(f"`band` must be of the profile that is drawn, {self.profile!r}, got {band!r}")
+
+    def _across(self, x: str, *curves: Any) -> tuple[Any, ...]:
+        """Give x and the curves from left to right."""
+        if x == "threshold":
+            return (self.profile.thresholds, *curves)
+        return tuple(values[::-1] for values in (self.profile.selection_rate, *curves))
+
+    def _shade(self, band: Band, x: str) -> Any:
+        """Fill the band; one entry of the legend serves all bands of one level."""
+        from matplotlib.colors import to_rgba
+
+        label = f"{100 * band.level:g} % band, all thresholds at once"
+        if label in self.ax_.get_legend_handles_labels()[1]:
+            label = f"_{label}"
+        step = "post" if x == "threshold" else None
+        drawn = _closed(x, *envelope(*self._across(x, *band.worst_gap)))
+        face, edge = (to_rgba(self.line_.get_color(), alpha) for alpha in (0.18, 0.5))
+        look = {"facecolor": face, "edgecolor": edge, "linewidth": 0.5, "label": label, "gid": "band"}
+        return self.ax_.fill_between(*drawn, step=step, **look)
+
+    def _frame(self, x: str, highest: float) -> None:
+        """Set limits, labels and legend."""
+        ax, parity = self.ax_, self.profile.parity
+        if any(region.get_gid() == "band" for region in ax.collections):
+            for patch in ax.patches:  # in grey print the noise floor would look like a band
+                if patch.get_label() == CHANCE:
+                    patch.set(facecolor="#f0f0f0", edgecolor="#888888", hatch="////")
+        if x == "selection_rate" or (self.profile.thresholds[0] >= 0 and self.profile.thresholds[-1] <= 1):
+            ax.set_xlim(0, 1)
+        headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
+        several = ", worst stratum" if len(parity.strata) > 1 else ""
+        ax.set_xlabel(X_LABELS[x])
+        ax.set_ylabel(f"{parity.name.replace('_', ' ')} gap{several}")
+        ax.legend(frameon=False, loc="upper left", fontsize="small")
 
     def _label(self, name: str | None) -> str:
         """Name the curve and its largest value."""
@@ -175,3 +271,10 @@ class ParityCurveDisplay:
         if len(self.profile.parity.strata) > 1:
             label += f", {self.profile.worst_stratum}"
         return f"{name} ({label})" if name else label
+
+
+def _closed(x: str, where: Any, *curves: Any) -> tuple[Any, ...]:
+    """Add the right end, where all are selected and no gap is left; the largest threshold selects nobody."""
+    if x == "threshold":
+        return (where, *curves)
+    return ([*where, 1.0], *([*curve, 0.0] for curve in curves))

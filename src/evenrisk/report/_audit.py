@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,14 @@ import numpy as np
 from evenrisk._files import write_text
 from evenrisk._validation import (
     SmallCellWarning,
-    check_binary,
     check_cells,
     check_choice,
     check_fraction,
     check_number,
-    listed,
 )
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
 from evenrisk.metrics._resampling import generator
+from evenrisk.report._inputs import group_name, outcomes, score_columns
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
 from evenrisk.report.text import to_markdown
@@ -154,8 +153,8 @@ def audit(
     At the worst cut-off, 4, African-American people are flagged 25 points more often than Caucasian ...
     """
     settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
-    columns = _score_columns(y_score)
-    y, label = _outcomes(y_true, positive)
+    columns = score_columns(y_score)
+    y, label = outcomes(y_true, positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
         rows = {
@@ -165,7 +164,7 @@ def audit(
     first = next(iter(rows.values()))
     parities, missing = _parities(parity, first)
     settings = settings.under(parities)
-    summary = summarise(rows, settings, _group_name(sensitive_features), label, missing)
+    summary = summarise(rows, settings, group_name(sensitive_features), label, missing)
     small = [sentence for sentence in summary["warnings"] if sentence not in missing]
     if small:
         warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
@@ -200,66 +199,6 @@ def _settings(
     )
 
 
-def _score_columns(y_score: Any) -> dict[str, Any]:
-    """Name every score column."""
-    import narwhals as nw
-
-    if isinstance(y_score, Mapping):
-        columns = {str(name): column for name, column in y_score.items()}
-    else:
-        frame: Any = nw.from_native(y_score, pass_through=True, allow_series=True, eager_only=True)
-        if isinstance(frame, nw.DataFrame):
-            columns = {str(column.name): column.to_numpy() for column in frame.iter_columns()}
-        elif isinstance(frame, nw.Series):
-            columns = {str(frame.name or "score"): y_score}
-        else:
-            array = np.asarray(y_score)
-            several = array.ndim == 2 and array.shape[1] > 1
-            columns = (
-                {f"score {i + 1}": array[:, i] for i in range(array.shape[1])}
-                if several
-                else {"score": array}
-            )
-    if not columns:
-        raise ValueError("`y_score` must have at least 1 column, got none")
-    return columns
-
-
-def _outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, str] | None]:
-    """Outcomes as 0 and 1, and what they are called."""
-    if y_true is None:
-        if positive is not None:
-            raise ValueError(f"`positive` needs `y_true`, got {positive!r} and no outcomes")
-        return None, None
-    name = str(getattr(y_true, "name", None) or "outcome")
-    if positive is None:
-        y, classes = check_binary(y_true, "y_true")
-        return y, {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
-    return _against_the_rest(y_true, positive, name)
-
-
-def _against_the_rest(y_true: Any, positive: Any, name: str) -> tuple[np.ndarray, dict[str, str]]:
-    """One label is positive, all others are not."""
-    import pandas as pd
-
-    code, labels = pd.factorize(y_true if hasattr(y_true, "dtype") else np.asarray(y_true))
-    if (code < 0).any():
-        raise ValueError(f"`y_true` must not have missing values, got {int((code < 0).sum())}")
-    others = [label for label in labels if label != positive]
-    if len(others) == len(labels) or not others:
-        raise ValueError(
-            f"`positive` must be one of two or more labels in `y_true`, got {positive!r} and labels "
-            f"{listed(list(labels))}"
-        )
-    y = np.isin(code, [i for i, label in enumerate(labels) if label == positive]).astype(np.int8)
-    negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)}"
-    return y, {"name": name, "negative": negative, "positive": _text(positive)}
-
-
-def _text(label: Any) -> str:
-    return str(label.item() if isinstance(label, np.generic) else label)
-
-
 def _rows(
     name: str, y: np.ndarray | None, column: Any, groups: Any, weight: Any, *, several: bool
 ) -> ScoredRows:
@@ -292,16 +231,6 @@ def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]
 
 def _refuse_empty(rows: ScoredRows) -> None:
     check_cells(rows.code, rows.parity.cell_names([repr(name) for name in rows.groups]), warn=False)
-
-
-def _group_name(sensitive_features: Any) -> str:
-    """What the groups are called together: the column's name, or the crossed columns' names."""
-    if isinstance(sensitive_features, Mapping):
-        return " × ".join(map(str, sensitive_features))
-    names = getattr(sensitive_features, "columns", None)
-    if names is not None:
-        return " × ".join(map(str, names))
-    return str(getattr(sensitive_features, "name", None) or "group")
 
 
 def _written(text: str, path: str | Path | None) -> str:

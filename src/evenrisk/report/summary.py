@@ -12,14 +12,15 @@ from evenrisk._validation import SMALL_CELL
 from evenrisk.metrics import ThresholdProfile
 from evenrisk.metrics._inputs import ScoredRows
 from evenrisk.metrics._results import Band, Interval
-from evenrisk.metrics.decisions import Decisions, count
-from evenrisk.metrics.distribution import distribution_of, score_range
+from evenrisk.metrics.decisions import count
+from evenrisk.metrics.distribution import score_range
 from evenrisk.metrics.inference import certify, intervals
 from evenrisk.metrics.profile import profile_of
 from evenrisk.report import thinning, words
+from evenrisk.report.cells import cells, named_cells
 from evenrisk.report.notes import notes
+from evenrisk.report.plotted import at_threshold, counts, distributions
 
-N_BINS = 40
 DEFAULT_LIMITS = (0.05, 0.10)
 
 
@@ -67,8 +68,8 @@ def summarise(
         "group_name": group_name,
         "groups": list(rows.groups),
         "label": label,
-        "cells": _cells(rows),
-        "warnings": [*words.small_cells(_named_cells(rows, label), SMALL_CELL), *warnings],
+        "cells": cells(rows),
+        "warnings": [*words.small_cells(named_cells(rows, label), SMALL_CELL), *warnings],
     }
     n_lists = len(columns) * len(rows.groups) * (2 if label else 1) * (2 if rows.weighted else 1)
     most = thinning.most_steps(n_lists)
@@ -80,30 +81,6 @@ def summarise(
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
-
-
-def _cells(rows: ScoredRows) -> list[dict[str, Any]]:
-    n = np.bincount(rows.group, minlength=len(rows.groups)).tolist()
-    positives: list[Any] = [None] * len(n)
-    if rows.label is not None:
-        positives = np.bincount(rows.group, rows.label, len(n)).astype(int).tolist()
-    return [
-        {"group": g, "rows": all_, "negatives": None if p is None else all_ - p, "positives": p}
-        for g, all_, p in zip(rows.groups, n, positives, strict=True)
-    ]
-
-
-def _named_cells(rows: ScoredRows, label: dict[str, str] | None) -> list[tuple[str, int]]:
-    """Every group, and where there are labels every group within a label, with its rows."""
-    named = []
-    for cell in _cells(rows):
-        named.append((f"group {cell['group']!r}", cell["rows"]))
-        if label is not None and cell["rows"] >= SMALL_CELL:
-            named += [
-                (f"group {cell['group']!r} among {words.among(stratum, label)}", cell[stratum])
-                for stratum in ("negatives", "positives")
-            ]
-    return named
 
 
 def _score(
@@ -127,10 +104,10 @@ def _score(
         "verdict": [words.paragraph(parity, summary) for parity in measured],
         "parities": measured,
         "auc": _auc(rows, settings),
-        "distributions": _distributions(rows, distinct, low, high, summary["label"]),
-        "steps": _steps(decided, rows.weighted),
+        "distributions": distributions(rows, distinct, low, high, summary["label"]),
+        "steps": counts(decided, weighted=rows.weighted),
         "start": start,
-        "at_threshold": _at(decided, start, settings.favourable),
+        "at_threshold": at_threshold(decided, start, settings.favourable),
     }
 
 
@@ -264,79 +241,6 @@ def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
         "groups": [{"group": group, **_interval(each)} for group, each in measured.auc.items()],
         "abroca": [{"pair": list(pair), **_interval(each)} for pair, each in measured.abroca.items()],
     }
-
-
-def _distributions(
-    rows: ScoredRows, distinct: np.ndarray, low: float, high: float, label: dict[str, str] | None
-) -> list[dict[str, Any]]:
-    """Histograms of everybody, then of each outcome."""
-    counted, shown = _bins(distinct, low, high)
-    out = []
-    rules = ["demographic_parity"]
-    if label is not None and all(cell["negatives"] and cell["positives"] for cell in _cells(rows)):
-        rules.append("equalized_odds")
-    for rule in rules:
-        measured = distribution_of(rows.under(rule), counted)
-        density = measured.density * np.diff(counted) / np.diff(shown)
-        out += [
-            {"words": words.among(stratum, label), "edges": shown.tolist(), "density": density[i].tolist()}
-            for i, stratum in enumerate(measured.parity.strata)
-        ]
-    return out
-
-
-def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Edges to count by, and to draw by.
-
-    On a coarse scale every score has a bar of its own, which ends at the score: a cut-off there, with people
-    above it selected, then lies between the bars.
-    """
-    if 1 < len(distinct) <= thinning.FEW:
-        middle = (distinct[1:] + distinct[:-1]) / 2
-        counted = np.concatenate([[2 * distinct[0] - middle[0]], middle, [2 * distinct[-1] - middle[-1]]])
-        below = min(low, float(distinct[0] - np.diff(distinct).min()))
-        return counted, np.concatenate([[below], distinct])
-    edges = np.linspace(low, high, N_BINS + 1)
-    return edges, edges
-
-
-def _steps(decided: Decisions, weighted: bool) -> dict[str, Any]:
-    """Counts at every stop of the slider."""
-    names = ["selected", "true_positives"] if decided.true_positives is not None else ["selected"]
-    totals = ["rows", "positives"][: len(names)]
-    if weighted:
-        names += [f"{name}_weight" for name in names]
-        totals += ["weight", "positives_weight"][: len(totals)]
-    lists = {name: getattr(decided, name).tolist() for name in [*names, *totals]}
-    return {"thresholds": decided.thresholds.tolist(), **lists}
-
-
-def _at(decided: Decisions, start: int, favourable: str) -> dict[str, Any]:
-    """Each group's rates at the threshold asked for; the impact ratio is of the favourable decision."""
-    labelled = decided.true_positives is not None
-    rate = decided.selection_rate[:, start]
-    good = rate if favourable == "high" else 1 - rate
-    names = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
-    measured = {
-        name: getattr(decided, name)[:, start].tolist() if labelled or name == "selection_rate" else None
-        for name in names
-    }
-    groups = [
-        {
-            "group": group,
-            "selected": int(decided.selected[i, start]),
-            "rows": int(decided.rows[i]),
-            **{name: _plain(values[i]) if values else None for name, values in measured.items()},
-        }
-        for i, group in enumerate(decided.groups)
-    ]
-    ratio = _plain(float(good.min() / good.max())) if good.max() > 0 else None
-    return {"threshold": float(decided.thresholds[start]), "groups": groups, "impact_ratio": ratio}
-
-
-def _plain(value: float) -> float | None:
-    """NaN, which JSON has not, is None."""
-    return None if np.isnan(value) else value
 
 
 def _verdict(summary: dict[str, Any]) -> list[str]:

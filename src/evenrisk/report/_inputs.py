@@ -1,0 +1,80 @@
+"""Score columns, outcomes and groups, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evenrisk._validation import check_binary, listed
+
+
+def score_columns(y_score: Any) -> dict[str, Any]:
+    """Name every score column."""
+    import narwhals as nw
+
+    if isinstance(y_score, Mapping):
+        columns = {str(name): column for name, column in y_score.items()}
+    else:
+        frame: Any = nw.from_native(y_score, pass_through=True, allow_series=True, eager_only=True)
+        if isinstance(frame, nw.DataFrame):
+            columns = {str(column.name): column.to_numpy() for column in frame.iter_columns()}
+        elif isinstance(frame, nw.Series):
+            columns = {str(frame.name or "score"): y_score}
+        else:
+            array = np.asarray(y_score)
+            several = array.ndim == 2 and array.shape[1] > 1
+            columns = (
+                {f"score {i + 1}": array[:, i] for i in range(array.shape[1])}
+                if several
+                else {"score": array}
+            )
+    if not columns:
+        raise ValueError("`y_score` must have at least 1 column, got none")
+    return columns
+
+
+def outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, str] | None]:
+    """Outcomes as 0 and 1, and what they are called."""
+    if y_true is None:
+        if positive is not None:
+            raise ValueError(f"`positive` needs `y_true`, got {positive!r} and no outcomes")
+        return None, None
+    name = str(getattr(y_true, "name", None) or "outcome")
+    if positive is None:
+        y, classes = check_binary(y_true, "y_true")
+        return y, {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
+    return _against_the_rest(y_true, positive, name)
+
+
+def _against_the_rest(y_true: Any, positive: Any, name: str) -> tuple[np.ndarray, dict[str, str]]:
+    """One label is positive, all others are not."""
+    import pandas as pd
+
+    code, labels = pd.factorize(y_true if hasattr(y_true, "dtype") else np.asarray(y_true))
+    if (code < 0).any():
+        raise ValueError(f"`y_true` must not have missing values, got {int((code < 0).sum())}")
+    others = [label for label in labels if label != positive]
+    if len(others) == len(labels) or not others:
+        raise ValueError(
+            f"`positive` must be one of two or more labels in `y_true`, got {positive!r} and labels "
+            f"{listed(list(labels))}"
+        )
+    y = np.isin(code, [i for i, label in enumerate(labels) if label == positive]).astype(np.int8)
+    negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)}"
+    return y, {"name": name, "negative": negative, "positive": _text(positive)}
+
+
+def group_name(sensitive_features: Any) -> str:
+    """What the groups are called together: the column's name, or the crossed columns' names."""
+    if isinstance(sensitive_features, Mapping):
+        return " × ".join(map(str, sensitive_features))
+    names = getattr(sensitive_features, "columns", None)
+    if names is not None:
+        return " × ".join(map(str, names))
+    return str(getattr(sensitive_features, "name", None) or "group")
+
+
+def _text(label: Any) -> str:
+    return str(label.item() if isinstance(label, np.generic) else label)
