@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._validation import check_thresholds
+from evenrisk._validation import check_fraction, check_thresholds
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
+from evenrisk.metrics._results import Interval
+from evenrisk.metrics.inference import wilson
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class Decisions:
         Rows above the cut-off, and those of them with the positive label (None without labels).
     weight, positives_weight, selected_weight, true_positives_weight : ndarray
         The same in weights.
+    effective : float
+        Kish's effective number of rows, all groups together: (Σw)² / Σw².
     """
 
     thresholds: np.ndarray
@@ -44,6 +48,7 @@ class Decisions:
     positives_weight: np.ndarray | None
     selected_weight: np.ndarray
     true_positives_weight: np.ndarray | None
+    effective: float
 
     @property
     def selection_rate(self) -> np.ndarray:
@@ -73,6 +78,24 @@ class Decisions:
         hits, positives = self._labelled()
         wrong = self.selected_weight - hits + positives[:, None] - hits
         return 1 - wrong / self.weight[:, None]
+
+    def overall_accuracy(self, level: float = 0.95) -> list[Interval]:
+        """Give the accuracy over all groups at each threshold, with Wilson's interval.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability, of each interval on its own.
+
+        Returns
+        -------
+        list of Interval
+            One per threshold.
+        """
+        check_fraction("level", level)
+        right = (self.accuracy * self.weight[:, None]).sum(axis=0) / self.weight.sum()
+        ends = wilson(right, np.asarray(self.effective), level)
+        return [Interval(*map(float, each)) for each in zip(right, *ends, strict=True)]
 
     def _labelled(self) -> tuple[np.ndarray, np.ndarray]:
         if self.true_positives_weight is None or self.positives_weight is None:
@@ -137,6 +160,7 @@ def count(rows: ScoredRows, t: np.ndarray) -> Decisions:
         positives_weight=positive[2],
         selected_weight=parts[3],
         true_positives_weight=positive[3],
+        effective=float(rows.weight.sum() ** 2 / (rows.weight**2).sum()),
     )
 
 

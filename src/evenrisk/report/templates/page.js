@@ -96,16 +96,24 @@
         const at = (event.clientX - box.left) / box.width;
         show(nearest(score.thresholds, score.low + at * (score.high - score.low)));
       };
-      let held = null;
+      let held = null;  // the pointer that is down, where it came down, whether it moves the threshold
       frame.addEventListener("pointerdown", (event) => {
         if (event.button !== 0) return;
-        held = event.pointerId;
-        frame.setPointerCapture(held);
-        // a finger may be about to scroll: it moves the threshold once it goes sideways, or taps
-        if (event.pointerType === "mouse") move(event);
+        held = { id: event.pointerId, x: event.clientX, y: event.clientY, moves: event.pointerType === "mouse" };
+        frame.setPointerCapture(event.pointerId);
+        if (held.moves) move(event);
       });
-      frame.addEventListener("pointermove", (event) => { if (event.pointerId === held) move(event); });
-      frame.addEventListener("pointerup", (event) => { if (event.pointerId === held) { move(event); held = null; } });
+      frame.addEventListener("pointermove", (event) => {
+        if (!held || held.id !== event.pointerId) return;
+        // a finger may be about to scroll the page: it moves the threshold once it goes sideways
+        const [right, down] = [Math.abs(event.clientX - held.x), Math.abs(event.clientY - held.y)];
+        held.moves = held.moves || (right > 3 && right > down);
+        if (held.moves) move(event);
+      });
+      frame.addEventListener("pointerup", (event) => {
+        if (held && held.id === event.pointerId) move(event);  // a tap counts too
+        held = null;
+      });
       frame.addEventListener("pointercancel", () => { held = null; });
     }
 
