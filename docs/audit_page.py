@@ -6,6 +6,8 @@ Run as a script it makes README's picture of that page, with a real browser: pyt
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,7 +28,8 @@ def write(path: Path) -> None:
         scores = Path(folder) / "compas.csv"
         load_compas().frame.to_csv(scores, index=False)
         options = "--score decile_score --group race --label two_year_recid --favourable low --threshold 4"
-        main(["audit", str(scores), *options.split(), "--html", str(path)], standalone_mode=False)
+        with redirect_stdout(StringIO()):
+            main(["audit", str(scores), *options.split(), "--html", str(path)], standalone_mode=False)
 
 
 def picture(page: Path, path: Path) -> None:

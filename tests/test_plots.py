@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.svm import LinearSVC
@@ -413,6 +414,12 @@ def test_tradeoff_of_scores(kind):
     assert display.ax_.get_xlabel().endswith("max gap over all thresholds, equal opportunity")
 
 
+def proportion_ci(rate, n, level):
+    """Wilson's interval, from its definition: the rates p with (rate − p)² = z² p(1 − p) / n."""
+    z2 = norm.ppf(0.5 + level / 2) ** 2
+    return sorted(np.roots([1 + z2 / n, -(2 * rate + z2 / n), rate**2]).tolist())
+
+
 def test_tradeoff_of_one_score_and_of_accuracy():
     display = TradeoffDisplay.from_predictions(
         WORLD.y, RISK, metric="accuracy", threshold=0.4, level=0.9, random_state=0, name="ours", **DATA
@@ -421,7 +428,10 @@ def test_tradeoff_of_one_score_and_of_accuracy():
     assert display.quality == pytest.approx([right])
     assert display.ax_.get_ylabel() == "accuracy at threshold 0.4"
     assert legend(display.ax_) == ["ours"]
-    assert len(bars(display.lines_[0])) == 1, "the gap's interval, none of the accuracy"
+    _, upwards = bars(display.lines_[0])
+    effective = WORLD.weight.sum() ** 2 / (WORLD.weight**2).sum()
+    wilson = proportion_ci(right, effective, 0.9)
+    assert upwards[0, :, 1] == pytest.approx(wilson)
     path = {0.0: RISK, 0.5: SCORES["noise"]}
     joined = TradeoffDisplay.from_predictions(WORLD.y, path, name="ours", line=True, **DATA)
     assert (len(joined.lines_), legend(joined.ax_)) == (1, ["ours"])

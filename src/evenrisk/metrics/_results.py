@@ -218,7 +218,7 @@ class Discrimination:
     auc : dict of str to Interval or None
         AUC of each group; None where the group has only one label.
     abroca : dict of (str, str) to Interval
-        Area between the ROC curves of two groups, ∫ |ROC_a − ROC_b|, for every pair that has both labels.
+        Area between the ROC curves of two groups, for every pair of groups that have both labels.
     level : float
         Probability, of each interval on its own.
     """

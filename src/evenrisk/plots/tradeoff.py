@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice, check_flag
-from evenrisk.metrics import Interval, ThresholdProfile, decisions, threshold_profile
+from evenrisk.metrics import Decisions, Interval, ThresholdProfile, decisions, threshold_profile
 from evenrisk.plots._draw import COLORS, DASHES, MARKERS, LabelledPath, annotate, axes, full_names, surround
 from evenrisk.plots._inputs import check_errors, check_labels, check_points, methods_of, named_scores
 
@@ -98,7 +98,7 @@ class TradeoffDisplay:
             For the accuracy; the max gap is over all thresholds.
         level : float, default=None
             Draw intervals of this level: that of the max gap is read off the band, that of the AUC is
-            ``profile.discrimination(level).overall``; the accuracy has none.
+            ``profile.discrimination(level).overall``, that of the accuracy is Wilson's.
         random_state : int, RandomState, Generator or None, default=None
             The only source of chance, for the bands.
         name : str, default=None
@@ -126,13 +126,13 @@ class TradeoffDisplay:
             if metric == "auc":
                 quality.append(_auc(profile, level))
             else:
-                quality.append(_accuracy(decisions(y_true, score, thresholds=threshold, **data)))
+                quality.append(_accuracy(decisions(y_true, score, thresholds=threshold, **data), level))
         at = "" if metric == "auc" else f" at threshold {threshold:g}"
         display = cls(
             [each.value for each in gap],
             [each.value for each in quality],
             max_gap_error=None if level is None else _arms(gap),
-            quality_error=None if level is None or metric != "auc" else _arms(quality),
+            quality_error=None if level is None else _arms(quality),
             name=name,
             quality_name=QUALITIES[metric] + at,
             gap_name=f"max gap over all thresholds, {profile.parity.name.replace('_', ' ')}",
@@ -281,10 +281,9 @@ def _auc(profile: ThresholdProfile, level: float | None) -> Interval:
     return profile.discrimination(level, n_resamples=int(1 / (1 - level)) + 1, random_state=0).overall
 
 
-def _accuracy(at: Any) -> Interval:
-    """Accuracy of all rows, from that of each group."""
-    value = float(at.accuracy[:, 0] @ at.weight / at.weight.sum())
-    return Interval(value, value, value)
+def _accuracy(decided: Decisions, level: float | None) -> Interval:
+    """Share of all rows decided right."""
+    return decided.overall_accuracy(0.95 if level is None else level)[0]
 
 
 def _arms(intervals: Sequence[Interval]) -> list[list[float]]:
