@@ -124,7 +124,7 @@ def _encoded(wanted: Wanted, column: Any, most: int) -> tuple[np.ndarray, list[A
 
     if not pa.types.is_dictionary(column.type):
         column = _nameable(wanted, column).dictionary_encode()
-    column = column.unify_dictionaries().combine_chunks()
+    column = column.combine_chunks()  # unites the dictionaries of the chunks
     values = _nameable(wanted, column.dictionary)
     code = column.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     used = np.flatnonzero(np.bincount(code + 1, minlength=len(values) + 1)[1:])

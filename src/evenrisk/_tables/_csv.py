@@ -1,8 +1,11 @@
 """Read columns of a CSV as text.
 
-pyarrow parses in parallel and refuses a row of too few or too many fields. Told here is what it leaves out:
-where in the file a fault is, and that a quote is never closed, which would swallow the rest of the file
-without a word. For that the file is followed by one row of our own, which must come out again as the last.
+pyarrow parses, and refuses a row of too few or too many fields. Told here is what it leaves out: where in the
+file a fault is, and that a quote is never closed, which would swallow the rest of the file without a word.
+For that the file is followed by one row of our own, which must come out again as the last.
+
+It parses in one thread. When a file is damaged, the threads of version 15 may be left waiting for each other,
+or for Python when that has ended, which aborts the process.
 """
 
 from __future__ import annotations
@@ -42,12 +45,12 @@ class _Followed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        if len(data) < len(buffer):  # all of a stream's `read` are whole but the last
-            more = self._tail[: len(buffer) - len(data)]
-            data, self._tail = data + more, self._tail[len(more) :]
-        buffer[: len(data)] = data
-        return len(data)
+        data = self._stream.read(len(buffer))  # less than is asked for at the end only
+        more = self._tail[: len(buffer) - len(data)]
+        self._tail = self._tail[len(more) :]
+        count = len(data) + len(more)
+        buffer[:count] = data + more
+        return count
 
 
 def read_csv(stream: BinaryIO, wanted: Sequence[Wanted]) -> dict[str, Any]:
@@ -106,22 +109,21 @@ def _parse(stream: BinaryIO, layout: _Layout, types: dict[str, Any], on_bad_row:
     stream.seek(0)
     width = len(layout.header)
     tail = "\n" + layout.delimiter.join([LAST] * width) + "\n"
-    return arrow_csv.read_csv(
-        _Followed(stream, tail.encode()),
-        arrow_csv.ReadOptions(
-            use_threads=on_bad_row is None,  # rows are numbered in one thread only
-            block_size=BLOCK,
-            skip_rows=layout.blank,
-            column_names=[str(i) for i in range(width)],
-            skip_rows_after_names=1,
-        ),
-        arrow_csv.ParseOptions(
-            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=on_bad_row
-        ),
-        arrow_csv.ConvertOptions(
-            include_columns=list(types), column_types=types, null_values=[""], strings_can_be_null=True
-        ),
+    read = arrow_csv.ReadOptions(
+        use_threads=False,
+        block_size=BLOCK,
+        skip_rows=layout.blank,
+        column_names=[str(i) for i in range(width)],
+        skip_rows_after_names=1,
     )
+    parse = arrow_csv.ParseOptions(
+        delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=on_bad_row
+    )
+    convert = arrow_csv.ConvertOptions(
+        include_columns=list(types), column_types=types, null_values=[""], strings_can_be_null=True
+    )
+    with _Followed(stream, tail.encode()) as followed:
+        return arrow_csv.read_csv(followed, read, parse, convert)
 
 
 def _fault(stream: BinaryIO, layout: _Layout, types: dict[str, Any], error: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
@@ -16,8 +17,7 @@ def read_parquet(stream: BinaryIO, wanted: Sequence[Wanted]) -> dict[str, Any]:
 
     try:
         return _read(stream, wanted)
-    # what damaged files have been seen to raise: a wrong length is asked of the memory, a name is not UTF-8
-    except (pa.ArrowException, OSError, MemoryError, OverflowError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # UnicodeError: the name of a column
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise TableError(f"must be a whole Parquet file, got one that cannot be read ({reason})") from error
 
@@ -27,16 +27,25 @@ def _read(stream: BinaryIO, wanted: Sequence[Wanted]) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = parquet.read_schema(stream)
-    header = schema.names
-    names = {name: header[i] for name, i in positions(header, wanted).items()}
-    text = [name for name in names.values() if pa.types.is_string(schema.field(name).type)]
-    stream.seek(0)
-    with parquet.ParquetFile(stream, read_dictionary=text) as file:
-        table = file.read(columns=sorted(set(names.values())))
+    with _native(stream) as source:
+        schema = parquet.read_schema(source)
+        names = {name: schema.names[i] for name, i in positions(schema.names, wanted).items()}
+        text = [name for name in names.values() if pa.types.is_string(schema.field(name).type)]
+        table = parquet.ParquetFile(source, read_dictionary=text).read(columns=sorted(set(names.values())))
     columns = {}
     for name, written in names.items():
         column = table.column(written)
         column.validate(full=True)
         columns[name] = column.cast(pa.string()) if str(column.type) in TEXT else column
     return columns
+
+
+def _native(stream: BinaryIO) -> Any:
+    """A file, or memory, of pyarrow's own: its threads may outlive the reading, and abort us at Python's."""
+    import pyarrow as pa
+
+    if not isinstance(stream, io.BytesIO):
+        return pa.OSFile(stream.name)
+    copy = pa.BufferOutputStream()
+    copy.write(stream.getbuffer())
+    return pa.BufferReader(copy.getvalue())

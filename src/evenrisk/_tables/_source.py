@@ -54,7 +54,7 @@ def unwrap(file: BinaryIO, path: str) -> tuple[BinaryIO, bool]:
         file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
         head = _head(file)
         if head.startswith(PARQUET):
-            file = io.BytesIO(file.read())  # Parquet is read from its end
+            file = io.BytesIO(file.read())  # Parquet is read to and fro, and gzip only onwards
     if not head:
         raise TableError("must have a header and at least 1 row of data, got an empty file")
     for magic, what in FOREIGN.items():
