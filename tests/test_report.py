@@ -188,11 +188,21 @@ def test_a_gap_of_chance_is_called_so():
     entry = only(summary)
     assert entry["p_value"] > 0.05
     assert "Chance alone often shows a gap as large" in summary["verdict"][0]
-    assert (
-        f"does not rule one out of up to {words.points(entry['max_gap']['high'])} points"
-        in summary["verdict"][0]
-    )
+    most = words.points(entry["max_gap"]["high"])
+    assert f"the true one may be up to {most} points" in summary["verdict"][0]
     assert "cannot be decided with this sample" in summary["verdict"][0]
+
+
+@pytest.mark.parametrize(("level", "more"), [(0.5, False), (0.95, False), (0.999, False)])
+def test_a_low_level_makes_chance_no_finding(level, more):
+    """p is about .2: at a level of .5 that is still chance."""
+    rng = np.random.default_rng(4)
+    summary = audit(
+        None, rng.random(400), sensitive_features=rng.choice(["f", "m"], 400), level=level
+    ).summary
+    assert 0.05 < only(summary)["p_value"] < 0.5
+    assert ("This is more than chance" in summary["verdict"][0]) is more
+    assert summary["settings"]["n_resamples"] == (2000 if level == 0.999 else 1000)
 
 
 def test_equal_scores_are_called_equal():
@@ -244,7 +254,7 @@ def test_a_group_without_one_outcome_is_named_and_not_dropped(people):
     assert summary["settings"]["parities"] == ["demographic_parity"]
     assert summary["groups"] == ["ash", "birch", "cedar"]
     (sentence,) = [each for each in summary["warnings"] if "Equalized odds" in each]
-    assert sentence == "Equalized odds could not be measured: none in: group 'cedar' among positives."
+    assert sentence == "Equalized odds could not be measured: a group has no row of an outcome."
     cedar = summary["scores"][0]["auc"]["groups"][2]
     assert cedar == {"group": "cedar", "value": None, "low": None, "high": None}
     with pytest.raises(ValueError, match="got none in: group 'cedar' among positives"):

@@ -20,6 +20,7 @@ _OPTIONS = {
     "max_gap": "--max-gap",
     "threshold": "--threshold",
     "level": "--level",
+    "n_resamples": "--level is too high: the number of resamples",
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from evenrisk._validation import check_number
 from evenrisk.metrics._inputs import ScoredRows
-from evenrisk.metrics._resampling import CHUNK, Binned, generator
+from evenrisk.metrics._resampling import CHUNK, LARGE_CELL, Binned, generator
 
 LARGE_STRATUM = 100_000
 
@@ -60,7 +60,8 @@ def _limit(
     """Draw the max gap from the normal limit of the permutations (b,).
 
     A group of n_g among n rows: its distribution function moves about the pooled F like a bridge whose bins
-    have variance (n / n_g) Σ w² / W²; what all groups share cancels in their differences.
+    have variance (n / n_g) Σ w² / W²; what all groups share cancels in their differences. A small group's is
+    far from normal: its rows are drawn from everybody.
     """
     total = weight.sum()
     below = np.cumsum(weight)[ends] / total
@@ -72,7 +73,17 @@ def _limit(
         walk -= below * walk[:, -1:].copy()
         return walk
 
-    return _sup_range(bridge(count) for count in np.bincount(group))
+    bins = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
+
+    def drawn(count: int) -> np.ndarray:
+        row = rng.integers(0, len(group), (b, count))
+        into = (bins[row] + len(ends) * np.arange(b)[:, None]).ravel()
+        mass = np.bincount(into, weight[row].ravel(), b * len(ends)).reshape(b, -1)
+        running = np.cumsum(mass, axis=1)
+        return running / running[:, -1:] - below
+
+    counts = np.bincount(group)
+    return _sup_range(bridge(count) if count > LARGE_CELL else drawn(count) for count in counts)
 
 
 def _sup_range(below: Iterator[np.ndarray]) -> np.ndarray:

@@ -177,11 +177,12 @@ def intervals(
         by_stratum = gaps(deviation.reshape(shape))
         mean_parts.append((by_stratum @ spread).mean(axis=1))
         rank_parts.append(_rank_deviation(binned, deviation.reshape(shape), by_stratum))
+    reach = float(spread.sum())  # no gap is above 1
     least = float(unseen(binned.effective, measured.level).max())
     at = None if threshold is None else _gap_at(profile, float(threshold), measured.level, binned)
     return Intervals(
         max_gap=measured.max_gap,
-        mean_gap=_around(profile.mean_gap, mean_parts, measured.level, least * np.sum(spread), np.inf),
+        mean_gap=_around(profile.mean_gap, mean_parts, measured.level, least * reach, reach),
         rank_gap=_around(profile.rank_gap, rank_parts, measured.level, least, 1.0),
         gap_at=at,
         level=measured.level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from evenrisk.report._inputs import group_name, outcomes, score_columns
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
 from evenrisk.report.text import to_markdown
+
+MOST_DRAWS = 100_000  # without being asked for more
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,8 +103,8 @@ def audit(
     random_state: Any = 0,
     positive: Any = None,
     max_gap: Any = None,
-    n_resamples: int = 1000,
-    n_permutations: int = 1000,
+    n_resamples: int | None = None,
+    n_permutations: int | None = None,
 ) -> AuditReport:
     """Audit any score at every threshold: how large the gap is, whether it is chance, what a cut-off decides.
 
@@ -119,7 +122,7 @@ def audit(
     parity : str, Parity, list of them or None, default=None
         The rules to measure by. None is demographic parity, and equalized odds too where outcomes are given.
     threshold : float, default=0.5
-        The cut-off in use. A column that leaves [0, 1] and is not cut by 0.5 begins at its median instead.
+        The cut-off in use. A column that leaves [0, 1] and is hardly cut by 0.5 begins at its median instead.
     level : float, default=0.95
         Probability of bands and intervals.
     favourable : {"high", "low"}, default="high"
@@ -130,10 +133,10 @@ def audit(
         The positive outcome; the greater of the two if None. With more than two labels, it against the rest.
     max_gap : float or list of float, default=None
         Limits to hold the max gap against; 0.05 and 0.10 if None.
-    n_resamples : int, default=1000
-        Resamples behind bands and intervals.
-    n_permutations : int, default=1000
-        Permutations behind the noise floor.
+    n_resamples : int, default=None
+        Resamples behind bands and intervals; None is 1000, or more where `level` needs more.
+    n_permutations : int, default=None
+        Permutations behind the noise floor; None likewise.
 
     Returns
     -------
@@ -163,7 +166,7 @@ def audit(
         }
     first = next(iter(rows.values()))
     parities, missing = _parities(parity, first)
-    settings = settings.under(parities)
+    settings = settings.under(parities, len(columns))
     summary = summarise(rows, settings, group_name(sensitive_features), label, missing)
     small = [sentence for sentence in summary["warnings"] if sentence not in missing]
     if small:
@@ -185,17 +188,19 @@ def _settings(
     limits = (
         DEFAULT_LIMITS if max_gap is None else tuple(check_fraction("max_gap", x, one=True) for x in given)
     )
+    level = check_fraction("level", level)
+    enough = max(1000, math.ceil(min(2 / (1 - level), MOST_DRAWS)))
     if not isinstance(random_state, (int, np.integer)):
         random_state = generator(random_state).integers(2**31)
     return Settings(
         parities=(),
         threshold=float(check_number("threshold", threshold, low=float("-inf"))),
-        level=check_fraction("level", level),
+        level=level,
         favourable=check_choice("favourable", favourable, ("high", "low")),
         random_state=int(random_state),
         limits=limits,
-        n_resamples=n_resamples,
-        n_permutations=n_permutations,
+        n_resamples=enough if n_resamples is None else n_resamples,
+        n_permutations=enough if n_permutations is None else n_permutations,
     )
 
 
@@ -223,9 +228,10 @@ def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]
         return ("demographic_parity",), []
     try:
         _refuse_empty(rows.under("equalized_odds"))
-    except ValueError as error:
-        reason = str(error).partition("got ")[2]
-        return ("demographic_parity",), [f"Equalized odds could not be measured: {reason}."]
+    except ValueError:
+        return ("demographic_parity",), [
+            "Equalized odds could not be measured: a group has no row of an outcome."
+        ]
     return ("demographic_parity", "equalized_odds"), []
 
 

@@ -11,14 +11,15 @@ smallest share of people so decided, over the groups; it was measured at every s
 no cut-off is missed. The worst gap does not change when scores are rescaled; the mean gap is in
 units of the score; the rank gap is the average over people's own scores as cut-offs."""
 ODDS = """The gap is measured among people of each outcome apart: among those with {name} =
-{positive} it is the gap in true-positive rates, among those with {name} = {negative} in false-
-positive rates."""
+{positive} it is the gap in true-positive rates, among those with {name} = {negative} in
+false-positive rates."""
 BAND = """Rows were resampled {n_resamples:,} times within every group{within}. The shaded band
 holds the true curve at all cut-offs at once with a probability of about {level}; the interval of
 the worst gap is read off it. A group of fewer than 30 rows is resampled from everybody, since its
 own rows say too little. Other intervals hold one by one."""
 CHANCE = """The groups were permuted {n_permutations:,} times{within}: the grey strip runs from the
-mean to the 95 % point of the worst gap of a score that has nothing to do with the groups."""
+mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{limit}"""
+LIMIT = " Above 100,000 rows the permutations are drawn from their normal limit."
 CERTIFICATE = """A limit is certified or exceeded by the inequality of Dvoretzky, Kiefer, Wolfowitz
 and Massart, which holds at any sample size and for any score."""
 CERTIFICATE_WEIGHTED = """Rows have weights: limits are judged by resampling, which holds
@@ -39,6 +40,7 @@ def notes(summary: dict[str, Any]) -> list[dict[str, str]]:
         **(label or {}),
         "level": percent(settings["level"]),
         "above": "selected" if settings["favourable"] == "high" else low,
+        "limit": "" if _exact(summary) else LIMIT,
         "within": ", and within each outcome where the rule looks at it" if label else "",
     }
     texts = {"The gap": GAP}
@@ -51,6 +53,10 @@ def notes(summary: dict[str, Any]) -> list[dict[str, str]]:
         "What cannot be concluded": CONCLUDED,
     }
     return [{"title": title, "text": _filled(text, words)} for title, text in texts.items()]
+
+
+def _exact(summary: dict[str, Any]) -> bool:
+    return all(parity["exact"] for score in summary["scores"] for parity in score["parities"])
 
 
 def _filled(text: str, words: dict[str, Any]) -> str:

@@ -19,9 +19,11 @@ from evenrisk.metrics.profile import profile_of
 from evenrisk.report import thinning, words
 from evenrisk.report.cells import cells, named_cells
 from evenrisk.report.notes import notes
+from evenrisk.report.numerals import threshold_writer
 from evenrisk.report.plotted import at_threshold, counts, distributions
 
 DEFAULT_LIMITS = (0.05, 0.10)
+ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,11 @@ class Settings:
     limits: tuple[float, ...]
     n_resamples: int
     n_permutations: int
+    buckets: int = thinning.BUCKETS
 
-    def under(self, parities: tuple[Any, ...]) -> Settings:
-        """The same by these rules."""
-        return replace(self, parities=parities)
+    def under(self, parities: tuple[Any, ...], n_columns: int) -> Settings:
+        """The same by these rules, for so many score columns."""
+        return replace(self, parities=parities, buckets=thinning.buckets(n_columns))
 
 
 def summarise(
@@ -90,11 +93,14 @@ def _score(
     # every part below sorts the rows, which takes no time where they are in order
     rows = rows.take(np.argsort(rows.score, kind="stable"))
     threshold = _start(rows, settings.threshold)
+    distinct = np.unique(rows.score)
+    low, high = _range(distinct)
+    write = threshold_writer([low, high])
     measured = [
         _parity(profile_of(rows.under(parity)), settings, threshold, summary) for parity in settings.parities
     ]
-    distinct = np.unique(rows.score)
-    low, high = _range(distinct)
+    for parity in measured:
+        parity["worst"]["at"] = write(parity["worst"]["threshold"])
     always = [threshold, *(parity["worst"]["threshold"] for parity in measured)]
     stops = thinning.steps(distinct, low, high, most, always)
     start = int(np.searchsorted(stops, threshold))
@@ -109,16 +115,16 @@ def _score(
         "distributions": distributions(rows, distinct, low, high, summary["label"]),
         "steps": counts(decided, weighted=rows.weighted),
         "start": start,
-        "at_threshold": at_threshold(decided, start, settings.favourable),
+        "at_threshold": {"at": write(threshold), **at_threshold(decided, start, settings.favourable)},
     }
 
 
 def _start(rows: ScoredRows, threshold: float) -> float:
-    """The threshold asked for; a column outside [0, 1] that 0.5 does not cut begins at its median."""
-    low, high = float(rows.score.min()), float(rows.score.max())
-    outside = low < 0 or high > 1
-    cuts = low <= threshold < high
-    return float(np.median(rows.score)) if threshold == 0.5 and outside and not cuts else float(threshold)
+    """The threshold asked for; a column outside [0, 1] that 0.5 hardly cuts begins at its median."""
+    outside = rows.score.min() < 0 or rows.score.max() > 1
+    above = float(np.mean(rows.score > threshold))
+    hardly = not ONE_SIDE < above < 1 - ONE_SIDE
+    return float(np.median(rows.score)) if threshold == 0.5 and outside and hardly else float(threshold)
 
 
 def _range(distinct: np.ndarray) -> tuple[float, float]:
@@ -158,7 +164,7 @@ def _parity(
             for i, stratum in enumerate(profile.parity.strata)
             for j, pair in enumerate(band.pairs)
         ],
-        "curve": _curve(profile, band, test.noise_floor_by_stratum, summary["label"]),
+        "curve": _curve(profile, band, test.noise_floor_by_stratum, summary["label"], settings.buckets),
     }
 
 
@@ -211,10 +217,10 @@ def _certificates(profile: ThresholdProfile, band: Band, settings: Settings) -> 
 
 
 def _curve(
-    profile: ThresholdProfile, band: Band, floors: Any, label: dict[str, str] | None
+    profile: ThresholdProfile, band: Band, floors: Any, label: dict[str, str] | None, buckets: int
 ) -> dict[str, Any]:
     """The gap with its band, thinned."""
-    kept = thinning.thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum)
+    kept = thinning.thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum, buckets)
     low, high = band.gap_by_stratum
     strata = [
         {
@@ -246,8 +252,12 @@ def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
 
 
 def _verdict(summary: dict[str, Any]) -> list[str]:
-    """The paragraphs to begin with: each column's own, under its name where there are several."""
+    """The paragraphs to begin with: the column's own, or a sentence on each where there are several."""
     scores = summary["scores"]
     if len(scores) == 1:
         return list(scores[0]["verdict"])
-    return [f"{score['name']}: {paragraph}" for score in scores for paragraph in score["verdict"]]
+    return [
+        f"{score['name']}: {words.headline(parity, summary)}"
+        for score in scores
+        for parity in score["parities"]
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evenrisk.report import words
+from evenrisk.report.numerals import score_interval
 
 SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
 GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
@@ -17,7 +18,7 @@ def to_markdown(summary: dict[str, Any]) -> str:
     lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
     lines += [_table_md(SUMMARY_HEADER, summary_rows(summary)), ""]
     for score in summary["scores"]:
-        title = f"{score['name']}: cut-off {words.number(score['at_threshold']['threshold'])}"
+        title = f"{score['name']}: cut-off {score['at_threshold']['at']}"
         lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
     lines += [f"**{note['title']}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
     lines.append(f"Made by {summary['made_by']}.")
@@ -29,8 +30,11 @@ def to_terminal(summary: dict[str, Any]) -> str:
     parts = [summary["title"], f"{summary['rows']:,} rows; " + _counts(summary), ""]
     parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
     for score in summary["scores"]:
-        t = words.number(score["at_threshold"]["threshold"])
-        parts += [f"{score['name']} at cut-off {t}", aligned(*group_table(score, summary)), ""]
+        parts += [
+            f"{score['name']} at cut-off {score['at_threshold']['at']}",
+            aligned(*group_table(score, summary)),
+            "",
+        ]
     return "\n".join(parts)
 
 
@@ -51,10 +55,10 @@ def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
                     score["name"],
                     parity["words"],
                     with_interval(parity["max_gap"]),
-                    words.number(parity["worst"]["threshold"]),
+                    parity["worst"]["at"],
                     f"{floor['mean']:.3f}–{floor['p95']:.3f}",
                     f"{parity['p_value']:.2g}",
-                    with_interval(parity["mean_gap"]),
+                    score_interval(parity["mean_gap"]),
                     with_interval(parity["rank_gap"]),
                 ]
             )

@@ -6,18 +6,20 @@ import numpy as np
 
 BUCKETS = 240  # along the threshold and again along the share selected; a plot is some 600 pixels wide
 FEW = 50  # distinct scores; up to here a score is taken for a scale of so many notches
-NUMBERS = 120_000  # counts on one page, all groups and columns together
+NUMBERS = 80_000  # counts on one page, all groups and columns together
 MOST_STEPS = 1000
 
 
-def thinned(thresholds: np.ndarray, share: np.ndarray, curves: np.ndarray) -> np.ndarray:
+def thinned(
+    thresholds: np.ndarray, share: np.ndarray, curves: np.ndarray, buckets: int = BUCKETS
+) -> np.ndarray:
     """Index of the thresholds to draw: in every bucket the last, and the highest of each curve (h, m)."""
-    if len(thresholds) <= 2 * BUCKETS:
+    if len(thresholds) <= 2 * buckets:
         return np.arange(len(thresholds))
     kept = [np.array([0])]
     for along in (thresholds, 1 - share):
         span = along[-1] - along[0]
-        bucket = np.floor((along - along[0]) / (span or 1.0) * (BUCKETS - 1e-9)).astype(int)
+        bucket = np.floor((along - along[0]) / (span or 1.0) * (buckets - 1e-9)).astype(int)
         last = np.flatnonzero(np.diff(bucket, append=-1))
         first = np.concatenate([[0], last[:-1] + 1])
         kept.append(last)
@@ -48,6 +50,11 @@ def round_numbers(low: float, high: float, most: int) -> np.ndarray:
     count = np.arange(np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9) + 1)
     digits = max(0, int(-np.floor(np.log10(step) + 1e-9)))
     return np.round(count * step, digits)
+
+
+def buckets(n_columns: int) -> int:
+    """How finely each of so many columns is drawn."""
+    return int(np.clip(4 * BUCKETS // n_columns, 40, BUCKETS))
 
 
 def most_steps(n_lists: int) -> int:

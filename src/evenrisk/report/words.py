@@ -20,9 +20,9 @@ def span(low: float, high: float) -> str:
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
 
 
-def number(value: float) -> str:
-    """A threshold as a person would write it."""
-    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+def limit_points(limit: float) -> str:
+    """A limit as points, with all its digits: 5, 12.5."""
+    return f"{100 * limit:.10g}"
 
 
 def percent(level: float) -> str:
@@ -56,11 +56,12 @@ def chosen(favourable: str) -> str:
 
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """The verdict on one score column under one rule: how large, whether by chance, whether under a limit."""
-    parts = [_size(parity, summary), _chance(parity, summary["settings"]["level"])]
+    parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
     return " ".join([*parts, *_limits(parity["certificates"])])
 
 
-def _size(parity: dict[str, Any], summary: dict[str, Any]) -> str:
+def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
+    """How large the worst gap is, where and between whom."""
     worst, gap, settings = parity["worst"], parity["max_gap"], summary["settings"]
     floor = parity["noise_floor"]
     verb, level = chosen(settings["favourable"]), percent(settings["level"])
@@ -69,7 +70,7 @@ def _size(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     higher, lower = (people(worst[side], summary["group_name"]) for side in ("higher", "lower"))
     rates = f"{100 * worst['higher_rate']:.0f} % against {100 * worst['lower_rate']:.0f} %"
     return (
-        f"{_opening(parity, 'At the worst cut-off, ' + number(worst['threshold']) + ',')} "
+        f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
         f"{higher} are {verb} {points(gap['value'])} points more often than {lower} "
         f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
         f"chance alone would give {span(floor['mean'], floor['p95'])} points."
@@ -84,13 +85,10 @@ def _opening(parity: dict[str, Any], where: str) -> str:
 
 
 def _chance(parity: dict[str, Any], level: float) -> str:
-    p, high = parity["p_value"], parity["max_gap"]["high"]
-    if p <= 1 - level:
-        return f"This is more than chance ({probability(p)})."
-    return (
-        f"Chance alone often shows a gap as large ({probability(p)}): this sample shows no difference "
-        f"between the groups, and does not rule one out of up to {points(high)} points."
-    )
+    p, high = probability(parity["p_value"]), points(parity["max_gap"]["high"])
+    if parity["p_value"] <= min(1 - level, 0.05):
+        return f"This is more than chance ({p})."
+    return f"Chance alone often shows a gap as large ({p}); the true one may be up to {high} points."
 
 
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
@@ -120,10 +118,8 @@ def _otherwise(made: dict[str, Any], certificates: list[dict[str, Any]]) -> str:
 
 def certificate(verdict: str, limit: float, rows: int | None, level: float, method: str, cells: str) -> str:
     """What can be said of a limit."""
-    most, sure = (
-        f"{points(limit)} points",
-        f"{percent(level)} sure{'' if method == 'dkw' else ', by resampling'}",
-    )
+    most = f"{limit_points(limit)} points"
+    sure = f"{percent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
     if verdict == "certified":
         return f"The gap is certified to be at most {most} at every cut-off ({sure})."
     if verdict == "violated":

@@ -1,0 +1,152 @@
+"""What the page is made of: numbers as text, scales, paths; and pages with little to show. No browser."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+
+from audit_pages import QUICK, audited
+from evenrisk.report import audit, numerals, svg
+from evenrisk.report.page import to_fragment, to_html
+
+SCALES = [(0, 1), (1, 10), (-300, 850), (0, 2.5e-6), (-4e12, 9e12), (17.2, 17.3), (0.05, 0.051), (0, 999_999)]
+
+
+@pytest.mark.parametrize(("low", "high"), SCALES)
+def test_ticks_are_few_round_and_told_apart(low, high):
+    values = svg.ticks(low, high)
+    texts = numerals.ticks(values)
+    assert 2 <= len(values) <= 8
+    assert all(low - 1e-9 * (high - low) <= value <= high + 1e-9 * (high - low) for value in values)
+    assert len(set(texts)) == len(texts)
+    assert max(map(len, texts)) <= 8
+    assert np.allclose(np.diff(values), values[1] - values[0])
+    assert f"{values[1] - values[0]:.0e}"[0] in "125"
+
+
+@pytest.mark.parametrize(
+    ("scale", "value", "text"),
+    [
+        ((0, 10), 4.0, "4"),
+        ((0, 10), 0.5, "0.5"),
+        ((0, 1), 0.478512, "0.4785"),
+        ((0, 1), 0.5, "0.5"),
+        ((0, 1), 0.0, "0"),
+        ((0, 100), 70.0, "70"),
+        ((-300, 850), -242.6123, "−242.6"),
+        ((0, 2.5e-6), 1.25e-6, "1.25×10⁻⁶"),
+        ((-4e12, 9e12), -4e12, "−4×10¹²"),
+        ((0.3, 0.3001), 0.30005, "0.30005"),
+        ((-0.5, 0.5), -1e-9, "0"),
+    ],
+)
+def test_thresholds_have_the_digits_they_need(scale, value, text):
+    assert numerals.threshold_writer(scale)(value) == text
+
+
+def test_halves_are_rounded_up_as_a_browser_does():
+    assert [numerals.fixed(x, 1) for x in (12.25, 12.75, 0.25, 1.0)] == ["12.3", "12.8", "0.3", "1.0"]
+    assert numerals.fixed(1.005, 2) == "1.00"  # the double lies below the half
+    assert numerals.fixed(-0.04, 1) == "0.0"
+
+
+def test_what_was_not_measured_is_a_dash():
+    nothing = {"value": None, "low": None, "high": None}
+    assert numerals.interval(nothing, numerals.points) == numerals.score_interval(None) == "–"
+    assert numerals.interval(nothing | {"value": 0.25}, numerals.points) == "25.0"
+    assert numerals.p_value(None) == numerals.percent(None) == numerals.percent(float("nan")) == "–"
+
+
+def test_an_interval_in_units_of_the_score_has_the_same_digits_throughout():
+    measured = {"value": 0.0194, "low": 0.000716, "high": 0.038}
+    assert numerals.score_interval(measured) == "0.0194 (0.0007\u00a0to\u00a00.0380)"
+    assert numerals.score_interval({"value": 0.0, "low": 0.0, "high": 0.0}).startswith("0.00")
+    assert numerals.score_interval({"value": 4e-8, "low": 0.0, "high": 5e-8}).endswith("5.00×10⁻⁸)")
+
+
+def test_p_values():
+    assert [numerals.p_value(p) for p in (0.0004, 0.000999, 0.0312, 1.0)] == [
+        "under 0.001",
+        "0.001",
+        "0.031",
+        "1.000",
+    ]
+
+
+ALONG, UP = svg.across(0.0, 10.0), svg.upwards(1.0, 100.0, 100.0)
+
+
+def test_a_step_function_holds_its_value_to_the_next_threshold():
+    assert svg.step_path([0, 1, 4, 10], [0, 0.5, 0.5, 0.2], ALONG, UP) == "M0 100H100V50H1000V80H1000"
+
+
+def test_an_unknown_value_leaves_a_hole():
+    assert svg.step_path([0, 1, 2, 3, 4], [0, 0.5, None, 1, 1], ALONG, UP) == "M0 100H100V50H100M300 0H400"
+    assert svg.step_path([0, 1], [None, None], ALONG, UP) == ""
+    assert svg.line_path([0, 1, 2], [0, None, 1], ALONG, UP) == "M0 100L200 0"
+
+
+def test_a_band_goes_along_the_upper_curve_and_back_along_the_lower():
+    path = svg.band_path([0, 2, 4], [0, 0.2, 0.1], [0.4, 0.6, 0.6], ALONG, UP)
+    assert path == "M0 60H200V40H400V80H200V100H0Z"
+
+
+def test_a_histogram_stands_on_the_ground():
+    assert svg.outline_path([0, 5, 10], [0.5, 1.0], ALONG, UP) == "M0 100V50H500V0H1000V100"
+
+
+def test_what_is_out_of_scale_is_drawn_on_the_edge():
+    assert [ALONG(-1), ALONG(11), UP(1.7)] == [0.0, 1000.0, 0.0]
+
+
+def test_a_threshold_far_outside_does_not_stretch_the_axis():
+    assert svg.domain(1, 10, [0.5, 10]) == (0.5, 10)
+    assert svg.domain(300, 850, [0.5, 850]) == pytest.approx((245, 850))
+    assert svg.domain(7, 7, [7, 7]) == (3.5, 10.5)
+
+
+def test_the_same_audit_gives_the_same_bytes():
+    assert audited().report.to_html() == audited().report.to_html()
+
+
+def test_nothing_measured_still_makes_a_page():
+    summary = copy.deepcopy(audited().report.summary)
+    unknown = {"value": None, "low": None, "high": None}
+    score = summary["scores"][0]
+    for parity in score["parities"]:
+        parity |= dict.fromkeys(("max_gap", "mean_gap", "rank_gap", "gap_at_threshold"), unknown)
+        parity |= {"p_value": None, "noise_floor": {"mean": None, "p95": None}, "half_widths": []}
+        parity |= {"worst": None, "certificates": []}
+        for stratum in parity["curve"]["strata"]:
+            stratum |= dict.fromkeys(("gap", "low", "high"), [None] * len(parity["curve"]["thresholds"]))
+            stratum["noise_floor"] = None
+    for measured in [score["auc"]["overall"], *score["auc"]["groups"], *score["auc"]["abroca"]]:
+        measured |= unknown
+    score["at_threshold"]["impact_ratio"] = None
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", to_html(summary), flags=re.S)
+    assert text.count("–") > 20
+    assert not re.search(r"\b(None|nan|null|undefined)\b", text)
+
+
+def test_without_outcomes_there_are_selection_rates_alone():
+    rng = np.random.default_rng(0)
+    group = np.repeat(["women", "men"], [40, 70])
+    html = audit(None, rng.random(110), sensitive_features=group, **QUICK).to_html()
+    assert "Selected of rows" in html
+    assert not re.search("TPR|PPV|AUC|Accuracy", html)
+    assert html.count('data-cell="0-') == 2
+
+
+def test_a_constant_score_makes_a_page():
+    group = np.repeat(["a", "b"], [80, 140])
+    html = audit(np.arange(220) % 2, np.full(220, 7.0), sensitive_features=group, **QUICK).to_html()
+    assert "All scores are 7." in html
+    assert 'data-cell="1-tpr"' in html
+
+
+def test_the_fragment_hides_the_page_from_its_surroundings():
+    fragment = to_fragment(audited().report.summary)
+    assert fragment.startswith("<iframe ")
+    assert fragment.count("<") == 2
+    assert 'sandbox="allow-scripts"' in fragment
