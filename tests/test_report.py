@@ -193,14 +193,18 @@ def test_a_gap_of_chance_is_called_so():
     assert "cannot be decided with this sample" in summary["verdict"][0]
 
 
-@pytest.mark.parametrize(("level", "more"), [(0.5, False), (0.95, False), (0.999, False)])
-def test_a_low_level_makes_chance_no_finding(level, more):
-    """p is about .2: at a level of .5 that is still chance."""
-    rng = np.random.default_rng(4)
-    summary = audit(
-        None, rng.random(400), sensitive_features=rng.choice(["f", "m"], 400), level=level
-    ).summary
-    assert 0.05 < only(summary)["p_value"] < 0.5
+@pytest.mark.parametrize(
+    ("shift", "level", "more"),
+    [(0.0, 0.5, False), (0.0, 0.95, False), (0.04, 0.5, True), (0.04, 0.95, True), (0.04, 0.999, False)],
+)
+def test_when_a_gap_is_called_more_than_chance(shift, level, more):
+    """p is about .2, or about .01: a level of .5 does not make the first a finding."""
+    rng = np.random.default_rng(14)
+    score, group = rng.random(400), rng.choice(["f", "m"], 400)
+    score = score + shift * (group == "f")
+    summary = audit(None, score, sensitive_features=group, level=level).summary
+    p = only(summary)["p_value"]
+    assert 0.1 < p < 0.3 if shift == 0 else 0.001 < p < 0.05
     assert ("This is more than chance" in summary["verdict"][0]) is more
     assert summary["settings"]["n_resamples"] == (2000 if level == 0.999 else 1000)
 
@@ -296,6 +300,27 @@ def test_several_columns(people, kind):
     # 0.5 cuts the first; the second, from 1 to 5, begins at its median
     starts = [score["at_threshold"]["threshold"] for score in summary["scores"]]
     assert starts == [0.5, people["stars"].median()]
+
+
+@pytest.mark.parametrize(
+    ("scale", "start"),
+    [
+        (lambda s: s, 0.5),
+        (lambda s: 100 * s, "median"),
+        (lambda s: s / 100, "median"),  # chances of a rare event
+        (lambda s: 0.45 + s / 10, 0.5),  # squeezed, and still cut by 0.5
+        (lambda s: np.log(s / (1 - s)), 0.5),
+        (lambda s: np.append(100 * s[1:], 0.1), "median"),  # one person below 0.5
+    ],
+)
+def test_where_the_slider_starts(people, scale, start):
+    score = scale(people["score"].to_numpy())
+    entry = audit(None, score, sensitive_features=people["tree"], **QUICK).summary["scores"][0]
+    assert entry["at_threshold"]["threshold"] == (np.median(score) if start == "median" else start)
+    low, high = entry["range"]
+    assert low <= score.min()
+    assert high >= score.max()
+    assert np.ptp(score) > 0.5 * (high - low)
 
 
 def test_polars_and_crossed_groups(people):
@@ -455,6 +480,7 @@ def test_points(share, text):
         ("25-45", "people with age 25-45"),
         ("1", "people with age 1"),
         ("", "people with age "),
+        ("a", "people with age a"),
     ],
 )
 def test_people(name, text):

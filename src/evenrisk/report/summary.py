@@ -23,6 +23,7 @@ from evenrisk.report.numerals import threshold_writer
 from evenrisk.report.plotted import at_threshold, counts, distributions
 
 DEFAULT_LIMITS = (0.05, 0.10)
+GOOD_PART = 0.2  # of [0, 1]
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
 
 
@@ -94,7 +95,7 @@ def _score(
     rows = rows.take(np.argsort(rows.score, kind="stable"))
     threshold = _start(rows, settings.threshold)
     distinct = np.unique(rows.score)
-    low, high = _range(distinct)
+    low, high = _axis(distinct)
     write = threshold_writer([low, high])
     measured = [
         _parity(profile_of(rows.under(parity)), settings, threshold, summary) for parity in settings.parities
@@ -120,19 +121,25 @@ def _score(
 
 
 def _start(rows: ScoredRows, threshold: float) -> float:
-    """The threshold asked for; a column outside [0, 1] that 0.5 hardly cuts begins at its median."""
-    outside = rows.score.min() < 0 or rows.score.max() > 1
+    """The threshold asked for; a column on another scale that 0.5 hardly cuts begins at its median."""
     above = float(np.mean(rows.score > threshold))
     hardly = not ONE_SIDE < above < 1 - ONE_SIDE
-    return float(np.median(rows.score)) if threshold == 0.5 and outside and hardly else float(threshold)
+    other_scale = _range(rows.score) != (0.0, 1.0)
+    return float(np.median(rows.score)) if threshold == 0.5 and other_scale and hardly else float(threshold)
 
 
-def _range(distinct: np.ndarray) -> tuple[float, float]:
-    """The x-axis: [0, 1], or the scores', with one notch below the lowest of a coarse scale."""
-    low, high = score_range(distinct)
-    if low == high:
-        return low - 0.5, high + 0.5
-    if (low, high) != (0.0, 1.0) and len(distinct) <= thinning.FEW:
+def _range(score: np.ndarray) -> tuple[float, float]:
+    """[0, 1] where the scores fill a good part of it, else from the lowest to the highest."""
+    low, high = score_range(score)
+    if np.ptp(score) < GOOD_PART:  # chances of rare events, or squeezed scores
+        low, high = float(score.min()), float(score.max())
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def _axis(distinct: np.ndarray) -> tuple[float, float]:
+    """The range, with one notch below the lowest of a coarse scale."""
+    low, high = _range(distinct)
+    if low == distinct[0] and 1 < len(distinct) <= thinning.FEW:
         low -= float(np.diff(distinct).min())
     return low, high
 

@@ -37,7 +37,7 @@ def probability(p: float) -> str:
 
 def people(name: str, group_name: str) -> str:
     """'Caucasian people', or 'people with age 25-45' where the name is no adjective."""
-    if name and all(letter.isalpha() or letter in " -×'" for letter in name):
+    if len(name) > 2 and all(letter.isalpha() or letter in " -×'" for letter in name):
         return f"{name} people"
     return f"people with {group_name} {name}"
 

@@ -1,0 +1,355 @@
+"""How often bands and intervals hold the truth, and how often the test cries wolf, where the truth is known.
+
+Scores are drawn from Beta distributions, as they are or in equal steps (ties), so the true curve is known at
+every threshold: between two observed scores the measured curve stands still while the true one moves, and a
+repetition counts as covered only if the band holds it there too.
+"""
+
+import argparse
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import beta
+from sklearn.metrics import auc as trapezium
+from threadpoolctl import threadpool_limits
+
+from _machine import describe
+from evenrisk.exceptions import SmallCellWarning
+from evenrisk.metrics import threshold_profile
+
+LEVEL = 0.95
+RESAMPLES = 399  # of the library's 1000: the quantile is a rank, so fewer are as valid, only noisier
+AT = 0.4  # threshold of `gap_at`, a step of none of the tied scores' own
+FINE = np.linspace(0, 1, 200_001)  # curvature × step² leaves errors under 1e-9
+NAMES = np.array(list("abcdefgh"))
+PAPER = ((2.0, 3.0), (2.6, 2.4))  # shapes of two groups, max gap 0.2
+EO_SIZES = ((384, 455), (247, 498))  # COMPAS, test part of 30 %: without and with a new arrest
+EO_SHAPES = (((1.6, 3.2), (2.2, 3.0)), ((2.2, 2.4), (2.9, 2.2)))
+
+
+@dataclass(frozen=True)
+class World:
+    """Cells of known distribution: sizes and Beta shapes by stratum and group."""
+
+    name: str
+    sizes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[tuple[float, float], ...], ...]
+    steps: int | None = None  # scores are rounded up to 1/steps, 2/steps, …; None = continuous
+    weighted: bool = False  # weight (0.5 + score) × a random factor, so that weights matter
+    summaries: bool = False  # intervals of the summaries too
+    target: bool = True
+
+    @property
+    def parity(self) -> str:
+        return "demographic_parity" if len(self.sizes) == 1 else "equalized_odds"
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(len(self.sizes[0])), 2))
+
+    def draw(self, rng):
+        """One sample: label, score, group, weight."""
+        parts = []
+        for y, (sizes, shapes) in enumerate(zip(self.sizes, self.shapes, strict=True)):
+            for g, (n, shape) in enumerate(zip(sizes, shapes, strict=True)):
+                parts.append((np.full(n, y), rng.beta(*shape, n), np.full(n, g)))
+        y, score, group = (np.concatenate(part) for part in zip(*parts, strict=True))
+        if self.steps:
+            score = np.ceil(score * self.steps) / self.steps
+        weight = (0.5 + score) * rng.gamma(2.0, 0.5, len(y)) if self.weighted else None
+        return y, score, NAMES[group], weight
+
+    def profile(self, rng):
+        y, score, group, weight = self.draw(rng)
+        return threshold_profile(y, score, sensitive_features=group, parity=self.parity, sample_weight=weight)
+
+    def below(self, t):
+        """True distribution functions at t (h, k, r), right-continuous."""
+        if self.steps:
+            t = np.floor(np.asarray(t) * self.steps + 1e-9) / self.steps
+        return np.array([[self._below(shape, t) for shape in shapes] for shapes in self.shapes])
+
+    def _below(self, shape, t):
+        plain = beta.cdf(t, *shape)
+        if not self.weighted:
+            return plain
+        if self.steps:
+            level = np.arange(1, self.steps + 1) / self.steps
+            mass = np.diff(beta.cdf(level, *shape), prepend=0.0) * (0.5 + level)
+            running = np.append(0.0, np.cumsum(mass) / mass.sum())
+            return running[np.clip(np.rint(np.asarray(t) * self.steps).astype(int), 0, self.steps)]
+        mean = shape[0] / sum(shape)  # E[x 1{x ≤ t}] = mean × P(x' ≤ t), x' of shape (a + 1, b)
+        return (0.5 * plain + mean * beta.cdf(t, shape[0] + 1, shape[1])) / (0.5 + mean)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a sample is held against."""
+
+    turning: np.ndarray  # thresholds where some pair's true gap turns
+    max_gap: float
+    mean_gap: float
+    rank_gap: float
+    gap_at: float
+    auc: tuple[float, ...]  # by group, then overall
+    abroca: float
+
+
+@cache
+def truth(world: World) -> Truth:
+    """Sums over all steps, or quadrature on a fine grid."""
+    t = np.arange(world.steps + 1) / world.steps if world.steps else FINE
+    below = world.below(t)
+    gap = below.max(axis=1) - below.min(axis=1)  # (h, r)
+    turning = [np.empty(0)]
+    for a, b in world.pairs:
+        slope = np.diff(below[:, a] - below[:, b], axis=1)
+        turning += [t[1:-1][(np.diff(np.sign(row)) != 0)] for row in slope]
+    size = np.array(world.sizes, dtype=float)
+    if world.weighted:  # the weight that a row of each cell has on average
+        mean = np.array([[a / (a + b) for a, b in shapes] for shapes in world.shapes])
+        size *= 0.5 + mean
+    pooled = np.einsum("hk,hkr->hr", size / size.sum(axis=1, keepdims=True), below)
+    inner = gap if world.steps else (gap + np.roll(gap, 1, axis=1)) / 2
+    rank = (inner[:, 1:] * np.diff(pooled, axis=1)).sum(axis=1).mean()
+    left = gap[:, :-1] if world.steps else (gap[:, 1:] + gap[:, :-1]) / 2
+    at = world.below(np.array([AT]))
+    areas, between = (), np.nan
+    if len(world.sizes) == 2:
+        overall = np.einsum("hk,hkr->hr", size / size.sum(axis=1, keepdims=True), below)
+        curves = [1 - below[:, g, ::-1] for g in range(below.shape[1])] + [1 - overall[:, ::-1]]
+        areas = tuple(trapezium(*curve) for curve in curves)
+        x = (np.arange(1_000_000) + 0.5) / 1_000_000
+        between = float(np.abs(np.interp(x, *curves[0]) - np.interp(x, *curves[1])).mean())
+    return Truth(
+        turning=np.unique(np.concatenate(turning)),
+        max_gap=float(gap.max()),
+        mean_gap=float((left * np.diff(t)).sum(axis=1).mean()),
+        rank_gap=float(rank),
+        gap_at=float((at.max(axis=1) - at.min(axis=1)).mean()),
+        auc=areas,
+        abroca=between,
+    )
+
+
+def furthest(world: World, profile) -> np.ndarray:
+    """Largest distance of the measured from the true signed gap over ALL thresholds (h, p)."""
+    if world.steps:
+        t = np.arange(world.steps + 1) / world.steps
+        error = 1 - profile.rates_at(t) - world.below(t)
+    else:
+        seen = profile.thresholds
+        true = world.below(seen)
+        before = np.concatenate([np.ones_like(profile.rates[..., :1]), profile.rates[..., :-1]], axis=2)
+        turning = truth(world).turning
+        error = np.concatenate(
+            [
+                1 - profile.rates - true,
+                1 - before - true,  # just below an observed score
+                1 - profile.rates_at(turning) - world.below(turning),
+            ],
+            axis=2,
+        )
+    return np.stack([np.abs(error[:, a] - error[:, b]).max(axis=1) for a, b in world.pairs], axis=1)
+
+
+def inside(interval, value) -> bool:
+    return bool(interval.low - 1e-12 <= value <= interval.high + 1e-12)
+
+
+def one_band(world: World, seed) -> dict[str, float]:
+    """Bands of one sample, held against the truth."""
+    rng = np.random.default_rng(seed)
+    profile = world.profile(rng)
+    error = furthest(world, profile) - 1e-12
+    boot = profile.band(LEVEL, "bootstrap", RESAMPLES, rng)
+    out = {
+        "bootstrap": float((error <= boot.half_width).all()),
+        "bootstrap width": float(boot.half_width.mean()),
+        "bootstrap max gap": float(inside(boot.max_gap, truth(world).max_gap)),
+    }
+    if not world.weighted:
+        dkw = profile.band(LEVEL, "dkw")
+        out["dkw"] = float((error <= dkw.half_width).all())
+        out["dkw width"] = float(dkw.half_width.mean())
+        out["dkw max gap"] = float(inside(dkw.max_gap, truth(world).max_gap))
+    return out
+
+
+def one_summary(world: World, seed) -> dict[str, float]:
+    """Intervals of the summaries of one sample."""
+    rng = np.random.default_rng(seed)
+    profile, known = world.profile(rng), truth(world)
+    got = profile.intervals(AT, LEVEL, RESAMPLES, rng)
+    out = {name: float(inside(getattr(got, name), getattr(known, name))) for name in SUMMARIES}
+    if known.auc:
+        areas = profile.discrimination(LEVEL, RESAMPLES, rng)
+        groups = [areas.auc[name] for name in profile.groups]
+        out["auc of groups"] = float(
+            np.mean([inside(*both) for both in zip(groups, known.auc, strict=False)])
+        )
+        out["auc overall"] = float(inside(areas.overall, known.auc[-1]))
+        out["abroca"] = float(inside(areas.abroca[profile.groups], known.abroca))
+    return out
+
+
+SUMMARIES = ("mean_gap", "rank_gap", "gap_at")
+
+
+def one_test(world: World, seed) -> dict[str, float]:
+    """The permutation test of one sample in which groups do not differ."""
+    rng = np.random.default_rng(seed)
+    return {"rejected": float(world.profile(rng).test(199, rng).p_value <= 0.05)}
+
+
+def piece(what, world: World, number: int, first: int, last: int) -> list[dict[str, float]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallCellWarning)
+        return [what(world, [number, seed]) for seed in range(first, last)]
+
+
+def repeat(pool, what, world: World, number: int, times: int) -> dict[str, float]:
+    """Mean of every figure over repetitions; the same whatever the number of processes."""
+    step = 50
+    start = time.perf_counter()
+    jobs = [pool.submit(piece, what, world, number, i, min(i + step, times)) for i in range(0, times, step)]
+    rows = []
+    for job in jobs:
+        rows += job.result()
+        if sys.stderr.isatty():
+            done = f"{world.name}: {len(rows)} of {times}, {time.perf_counter() - start:.0f} s"
+            print(f"\r{done:<70}", end="", file=sys.stderr, flush=True)
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def worlds() -> list[World]:
+    """The cells of the target figures, then harder ones."""
+    three = (((2.0, 3.0), (2.6, 2.4), (2.3, 2.7)),)
+    far = (((2.0, 8.0), (8.0, 2.0)),)
+    steep = (((0.05, 1.5), (0.08, 1.5)),)  # nearly everybody in the lowest of ten steps
+    tiny = (((3.0, 2.0), (2.6, 2.4), (2.0, 3.0)),)
+    eight = (tuple((2.0 + 0.1 * i, 3.0 - 0.1 * i) for i in range(8)),)
+    base = [
+        World("631, 953", ((631, 953),), (PAPER,), summaries=True),
+        World("247, 498", ((247, 498),), (PAPER,), summaries=True),
+        World("120, 400, 900", ((120, 400, 900),), three, summaries=True),
+        World("equalized odds, 384, 455 / 247, 498", EO_SIZES, EO_SHAPES, summaries=True),
+    ]
+    tied = [replace(world, steps=10) for world in base]
+    coarse = [replace(base[0], steps=3), replace(base[2], steps=3, summaries=False)]
+    harder = [
+        World("247, 498, groups alike", ((247, 498),), (PAPER[:1] * 2,), summaries=True),
+        World("631, 953, far apart", ((631, 953),), far, summaries=True),
+        World("631, 953, nearly all in one step", ((631, 953),), steep, 10, summaries=True),
+        World("40, 60", ((40, 60),), (PAPER,), summaries=True),
+        World("40, 60", ((40, 60),), (PAPER,), 10, summaries=True),
+        World("40, 60", ((40, 60),), (PAPER,), 3),
+        World("100, 100", ((100, 100),), (PAPER,)),
+        World("631, 953, weights", ((631, 953),), (PAPER,), weighted=True, summaries=True),
+        World("631, 953, weights", ((631, 953),), (PAPER,), 10, weighted=True, summaries=True),
+        World("60, 90, weights", ((60, 90),), (PAPER,), weighted=True),
+        World("10, 400, 900", ((10, 400, 900),), tiny, summaries=True),
+        World("10, 400, 900", ((10, 400, 900),), tiny, 10),
+        World("1, 400, 900", ((1, 400, 900),), tiny),
+        World("10, 900, far apart", ((10, 900),), far),
+        World("eight groups, 31 to 480", ((31, 40, 60, 90, 140, 210, 320, 480),), eight),
+        World("eight groups, 31 to 480", ((31, 40, 60, 90, 140, 210, 320, 480),), eight, 10),
+    ]
+    return base + tied + coarse + [replace(world, target=False) for world in harder]
+
+
+def nulls() -> list[World]:
+    """Groups that do not differ, within labels."""
+    same, odds = (((2.0, 3.0),) * 3,), (((2.0, 3.0),) * 2, ((3.0, 2.0),) * 2)
+    base = [
+        World("631, 953", ((631, 953),), (same[0][:2],)),
+        World("247, 498", ((247, 498),), (same[0][:2],)),
+        World("120, 400, 900", ((120, 400, 900),), same),
+        World("equalized odds, 384, 455 / 247, 498", EO_SIZES, odds),
+        World("10, 60", ((10, 60),), (same[0][:2],)),
+        World("120, 400, 900, weights", ((120, 400, 900),), same, weighted=True),
+    ]
+    return base + [replace(world, steps=10) for world in base]
+
+
+def kind(world: World) -> str:
+    return f"{world.steps} steps" if world.steps else "continuous"
+
+
+def share(value: float | None) -> str:
+    return "–" if value is None or np.isnan(value) else f"{100 * value:.1f} %"
+
+
+def print_bands(pool, chosen, times) -> None:
+    error = 100 * np.sqrt(LEVEL * (1 - LEVEL) / times)
+    for target in (True, False):
+        goal = "targets: bootstrap 92–98 %, DKW ≥ 95 %" if target else "harder, for information"
+        print(f"\n### Bands at 95 %, {times} repetitions, standard error {error:.1f} points ({goal})\n")
+        print("| cells | scores | bootstrap | half-width | max gap | DKW | half-width | max gap |")
+        print("|---|---|---|---|---|---|---|---|", flush=True)
+        for number, world in enumerate(chosen):
+            if world.target != target:
+                continue
+            got = repeat(pool, one_band, world, number, times)
+            row = [world.name, kind(world)]
+            for method in ("bootstrap", "dkw"):
+                width = got.get(f"{method} width")
+                row += [share(got.get(method)), "–" if width is None else f"{width:.3f}"]
+                row += [share(got.get(f"{method} max gap"))]
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
+def print_summaries(pool, chosen, times) -> None:
+    names = (*SUMMARIES, "auc of groups", "auc overall", "abroca")
+    error = 100 * np.sqrt(LEVEL * (1 - LEVEL) / times)
+    print(f"\n### Intervals at 95 %, {times} repetitions, standard error {error:.1f} points\n")
+    print(f"| cells | scores | {' | '.join(name.replace('_', ' ') for name in names)} |")
+    print("|---" * (2 + len(names)) + "|", flush=True)
+    for number, world in enumerate(chosen):
+        if world.summaries:
+            got = repeat(pool, one_summary, world, 1000 + number, times)
+            row = [world.name, kind(world), *(share(got.get(name)) for name in names)]
+            print("| " + " | ".join(row) + " |", flush=True)
+
+
+def print_tests(pool, chosen, times) -> None:
+    error = 100 * np.sqrt(0.05 * 0.95 / times)
+    print(
+        f"\n### False positives of the permutation test at 5 %, {times} repetitions of 199 permutations "
+        f"(target: 5 % within binomial error, {5 - 1.96 * error:.1f} to {5 + 1.96 * error:.1f} %)\n"
+    )
+    print("| cells | scores | rejected |\n|---|---|---|", flush=True)
+    for number, world in enumerate(chosen):
+        got = repeat(pool, one_test, world, 2000 + number, times)
+        print(f"| {world.name} | {kind(world)} | {share(got['rejected'])} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=2000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", choices=("bands", "summaries", "tests"))
+    parser.add_argument("--cells", default="", help="only worlds whose cells read like this")
+    args = parser.parse_args()
+    times = args.repetitions
+    threadpool_limits(1)
+    print(f"{date.today():%d %B %Y}; {args.processes} processes; {RESAMPLES} resamples; {describe()}")
+    everything = [world for world in worlds() if args.cells in world.name]
+    with ProcessPoolExecutor(args.processes, initializer=threadpool_limits, initargs=(1,)) as pool:
+        if args.only in (None, "bands"):
+            print_bands(pool, everything, times)
+        if args.only in (None, "summaries"):
+            print_summaries(pool, everything, max(times // 4, 1))
+        if args.only in (None, "tests"):
+            print_tests(pool, [world for world in nulls() if args.cells in world.name], times)
+
+
+if __name__ == "__main__":
+    main()
