@@ -243,6 +243,8 @@ def broken(tmp_path, kind):
         return write(path, GOOD), [*options, "--positive", "1"]
     if kind == "parity without label":
         return write(path, GOOD), [*options, "--parity", "equalized_odds"]
+    if kind == "threshold":
+        return write(path, GOOD), [*options, "--threshold", "nan"]
     if kind == "level":
         return write(path, GOOD), [*options, "--level", "95"]
     raise KeyError(kind)
@@ -266,6 +268,7 @@ BROKEN = {
     "positive without label": "--positive needs --label",
     "parity without label": "--label is required under equalized_odds",
     "level": "--level must be a number above 0 and below 1, got 95",
+    "threshold": "--threshold must be a finite number, got nan",
 }
 
 
@@ -325,8 +328,35 @@ def test_a_full_disk(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_text", full)
     done = run(folder / "compas.csv", *DECILES, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json")
     assert done.exit_code == 2
-    assert "No space left on device" in done.stderr
+    assert "No space left on device. Nothing was written" in done.stderr
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.html", b"the old one")]
+
+
+def test_outputs_must_differ_from_each_other_and_from_the_input(folder, tmp_path):
+    data = write(tmp_path / "in.csv", GOOD)
+    options = ("--score", "score", "--group", "sex")
+    done = run(data, *options, "--json", data)
+    assert done.exit_code == 2
+    assert "--json must not be the file that is read" in done.stderr
+    assert data.read_text() == GOOD
+    done = run(data, *options, "--json", tmp_path / "a", "--html", tmp_path / "a")
+    assert done.exit_code == 2
+    assert "--html and --json must differ" in done.stderr
+
+
+def test_a_rule_named_twice_counts_once(tmp_path):
+    data = write(tmp_path / "in.csv", GOOD)
+    rule = ("--parity", "demographic_parity")
+    done = run(data, "--score", "score", "--group", "sex", *rule, *rule, "--max-gap", 1)
+    assert done.stdout.count("PASS") == 1
+
+
+def test_a_terminal_that_lacks_letters_gets_question_marks(tmp_path, monkeypatch):
+    data = write(tmp_path / "in.csv", GOOD)
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")  # it has no dash
+    done = process(data, "--score", "score", "--group", "sex", "--group", "name", "--max-gap", 1)
+    assert done.returncode == 0, done.stderr
+    assert b"?" in done.stdout
 
 
 def test_names_are_text_on_the_terminal_and_on_the_page(tmp_path):

@@ -344,7 +344,7 @@ def test_the_positive_outcome_can_be_named(people):
     summary = audit(
         three, people["score"], sensitive_features=people["tree"], positive="lost", **QUICK
     ).summary
-    assert summary["label"] == {"name": "outcome", "negative": "not lost", "positive": "lost"}
+    assert summary["label"] == {"name": "outcome", "negative": "not 'lost'", "positive": "lost"}
     assert sum(cell["positives"] for cell in summary["cells"]) == (three == "lost").sum()
 
 

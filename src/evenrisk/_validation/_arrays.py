@@ -37,7 +37,8 @@ def check_number(name: str, value: Any, *, low: float, strict: bool = False, who
     if good and not (whole and int(value) != value):
         return value
     kind = "a whole number" if whole else "a finite number"
-    raise ValueError(f"`{name}` must be {kind} {'above' if strict else 'of at least'} {low}, got {value!r}")
+    bound = "" if low == -np.inf else f" {'above' if strict else 'of at least'} {low}"
+    raise ValueError(f"`{name}` must be {kind}{bound}, got {value!r}")
 
 
 def check_fraction(name: str, value: Any, *, one: bool = False) -> float:

@@ -1,5 +1,8 @@
 """The command line: parse, make one public call, print or write."""
 
+import io
+import sys
+
 import click
 
 from evenrisk import __version__
@@ -11,6 +14,9 @@ from evenrisk.cli._reproduce import reproduce
 @click.version_option(__version__, prog_name="evenrisk")
 def main() -> None:
     """Risk scores that are fair at every threshold."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without some letter gets a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 main.add_command(audit)

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from evenrisk._files import write_texts
+
 PARITIES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
 # what the library calls its arguments, and how the command does
 _OPTIONS = {
@@ -79,8 +81,8 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
     """
     from rich.console import Console
 
-    for option, path in (("--html", html), ("--json", json)):
-        _refuse_unwritable(option, path)
+    outputs = {option: path for option, path in (("--html", html), ("--json", json)) if path is not None}
+    _refuse_unwritable(file, outputs)
     if asked["strict"] and asked["max_gap"] is None:
         raise click.UsageError("--strict needs --max-gap")
     if asked["positive"] is not None and asked["label"] is None:
@@ -89,19 +91,16 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
     try:
         with console.status(f"auditing {file}") if console.is_terminal else nullcontext():
             report = _report(file, asked)
-            for write, path in ((report.to_html, html), (report.to_json, json)):
-                if path is not None:
-                    write(path)
+            made = {"--html": report.to_html, "--json": report.to_json}
+            write_texts({path: made[option]() for option, path in outputs.items()})
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as error:
-        raise BadInput(
-            f"could not write {error.filename or 'the output'}: {error.strerror or error}"
-        ) from error
+        names = " and ".join(map(str, outputs.values()))
+        raise BadInput(f"could not write {names}: {error.strerror or error}. Nothing was written") from error
     _print_audit(report.summary)
-    for path in (html, json):
-        if path is not None:
-            click.echo(f"Written: {path}")
+    for path in outputs.values():
+        click.echo(f"Written: {path}")
     if asked["max_gap"] is not None:
         raise SystemExit(_judge(report.summary, asked["max_gap"], asked["parities"], strict=asked["strict"]))
 
@@ -124,7 +123,7 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
                 table.scores,
                 sensitive_features=table.groups,
                 sample_weight=table.weight,
-                parity=list(asked["parities"]) or None,
+                parity=list(dict.fromkeys(asked["parities"])) or None,
                 threshold=asked["threshold"],
                 level=asked["level"],
                 favourable=asked["favourable"],
@@ -167,12 +166,15 @@ def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, 
     return 1 if failed else 0
 
 
-def _refuse_unwritable(option: str, path: Path | None) -> None:
+def _refuse_unwritable(file: str, outputs: dict[str, Path]) -> None:
     """Better to know now than when all is computed."""
-    if path is None:
-        return
-    try:
-        TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        message = f"{option} must be in a folder that can be written, got {path}: {error.strerror}"
-        raise click.UsageError(message) from error
+    for option, path in outputs.items():
+        try:
+            TemporaryFile(dir=path.resolve().parent).close()
+        except OSError as error:
+            message = f"{option} must be in a folder that can be written, got {path}: {error.strerror}"
+            raise click.UsageError(message) from error
+        if file != "-" and path.resolve() == Path(file).resolve():
+            raise click.UsageError(f"{option} must not be the file that is read, got {path}")
+    if len({path.resolve() for path in outputs.values()}) < len(outputs):
+        raise click.UsageError(f"--html and --json must differ, got {outputs['--html']} for both")

@@ -62,7 +62,7 @@ def _against_the_rest(y_true: Any, positive: Any, name: str) -> tuple[np.ndarray
             f"{listed(list(labels))}"
         )
     y = np.isin(code, [i for i, label in enumerate(labels) if label == positive]).astype(np.int8)
-    negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)}"
+    negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)!r}"
     return y, {"name": name, "negative": negative, "positive": _text(positive)}
 
 

@@ -12,7 +12,8 @@ no cut-off is missed. The worst gap does not change when scores are rescaled; th
 units of the score; the rank gap is the average over people's own scores as cut-offs."""
 ODDS = """The gap is measured among people of each outcome apart: among those with {name} =
 {positive} it is the gap in true-positive rates, among those with {name} = {negative} in
-false-positive rates."""
+false-positive rates. The worst gap is that of the worse outcome; the gap at one cut-off, the mean gap and
+the rank gap are averages of the two."""
 BAND = """Rows were resampled {n_resamples:,} times within every group{within}. The shaded band
 holds the true curve at all cut-offs at once with a probability of about {level}; the interval of
 the worst gap is read off it. A group of fewer than 30 rows is resampled from everybody, since its

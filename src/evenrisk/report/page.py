@@ -6,6 +6,7 @@ Python draws and fills everything at the threshold that was asked for; the scrip
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left
 from html import escape
 from importlib.resources import files
@@ -128,7 +129,7 @@ def _nearest(thresholds: list[float], value: float) -> int:
 
 def _buttons(score: dict[str, Any], steps: list[float], axis: drawings.Axis) -> list[dict[str, Any]]:
     """Offer the threshold that was asked for and every parity's worst one."""
-    buttons = [{"words": "As asked", "step": _nearest(steps, axis.start), "at": axis.write(axis.start)}]
+    buttons = [{"words": "Start", "step": _nearest(steps, axis.start), "at": axis.write(axis.start)}]
     for parity in score["parities"]:
         if parity["worst"] and parity["worst"]["threshold"] is not None:
             at = parity["worst"]["threshold"]
@@ -181,7 +182,9 @@ def _script_score(section: dict[str, Any]) -> dict[str, Any]:
     weights = {key: [_rounded(row) for row in steps[key]] for key in WEIGHTS if key in steps}
     totals = {key: _rounded(steps[key]) for key in TOTALS if key in steps}
     ends = {"low": along.low, "high": along.high, "labels": section["labels"]}
-    return {"thresholds": _rounded(steps["thresholds"]), **ends, **counts, **weights, **totals}
+    fine = 7 - math.floor(math.log10(along.high - along.low))  # digits after the point that a step needs
+    thresholds = [round(t, fine) for t in steps["thresholds"]]
+    return {"thresholds": thresholds, **ends, **counts, **weights, **totals}
 
 
 def _changes(counts: list[int]) -> list[int]:

@@ -68,16 +68,17 @@ def measures(summary: dict[str, Any], score: dict[str, Any], axis: Axis) -> list
     """Lay out the summaries of a score column: one row per measure, one cell per parity."""
     asked = axis.write(axis.start)
     parities = score["parities"]
+    mean = ", mean of outcomes" if any(len(p["curve"]["strata"]) > 1 for p in parities) else ""
     rows = {
         "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
         "… reached at cut-off": [_place(p["worst"], axis) for p in parities],
         "By chance, points": [_chance(p) for p in parities],
         "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
-        f"Gap at cut-off {asked}, points": [
+        f"Gap at cut-off {asked}, points{mean}": [
             numerals.interval(p["gap_at_threshold"], numerals.points) for p in parities
         ],
-        "Rank gap, points": [numerals.interval(p["rank_gap"], numerals.points) for p in parities],
-        "Mean gap, in units of the score": [numerals.score_interval(p["mean_gap"]) for p in parities],
+        f"Rank gap, points{mean}": [numerals.interval(p["rank_gap"], numerals.points) for p in parities],
+        f"Mean gap, in units of the score{mean}": [numerals.score_interval(p["mean_gap"]) for p in parities],
         "Half-width of the band, points": [_half_widths(p) for p in parities],
     }
     return [[name, *values] for name, values in rows.items()]
@@ -152,7 +153,7 @@ def _half_widths(parity: dict[str, Any]) -> str:
     known = [entry["half_width"] for entry in parity["half_widths"] or [] if entry["half_width"] is not None]
     if not known:
         return numerals.UNKNOWN
-    low, high = numerals.points(min(known)), numerals.points(max(known))
+    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(known), max(known)))
     return low if low == high else f"{low} to {high}"
 
 

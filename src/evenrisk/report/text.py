@@ -27,7 +27,8 @@ def to_markdown(summary: dict[str, Any]) -> str:
 
 def to_terminal(summary: dict[str, Any]) -> str:
     """Write compact tables, aligned by spaces alone."""
-    parts = [summary["title"], f"{summary['rows']:,} rows; " + _counts(summary), ""]
+    weighted = ", weighted" if summary["settings"]["weighted"] else ""
+    parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
     parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
     for score in summary["scores"]:
         parts += [

@@ -43,12 +43,18 @@
     return share(Math.min(...favourable), Math.max(...favourable));
   }
 
-  function nearest(thresholds, value) {
-    let low = 0, high = thresholds.length - 1;
+  // The last threshold that is not above a value: on a coarse scale it decides the same.
+  function atOrBelow(thresholds, value) {
+    let low = 0, high = thresholds.length;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
       if (thresholds[middle] <= value) low = middle; else high = middle;
     }
+    return low;
+  }
+
+  function nearest(thresholds, value) {
+    const low = atOrBelow(thresholds, value), high = Math.min(low + 1, thresholds.length - 1);
     return value - thresholds[low] < thresholds[high] - value ? low : high;
   }
 
@@ -63,7 +69,7 @@
       const groups = score.rows.map((_, j) => rates(score, j, i));
       slider.value = i;
       slider.setAttribute("aria-valuetext", score.labels[i]);
-      if (document.activeElement !== number) number.value = Number(t.toPrecision(6));
+      if (document.activeElement !== number) number.value = t;
       section.querySelector("[data-threshold]").textContent = score.labels[i];
       const at = Math.min(Math.max((t - score.low) / (score.high - score.low), 0), 1);
       for (const line of lines) {
@@ -119,7 +125,7 @@
 
     slider.addEventListener("input", () => show(Number(slider.value)));
     number.addEventListener("change", () => {
-      if (Number.isFinite(number.valueAsNumber)) show(nearest(score.thresholds, number.valueAsNumber));
+      if (Number.isFinite(number.valueAsNumber)) show(atOrBelow(score.thresholds, number.valueAsNumber));
     });
     number.addEventListener("blur", () => show(Number(slider.value)));
     for (const button of all("[data-step]")) button.addEventListener("click", () => show(Number(button.dataset.step)));
