@@ -40,7 +40,9 @@ def picture(page: Path, path: Path) -> None:
         browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS.split())
         shown = browser.new_page(viewport={"width": 1120, "height": 1240}, color_scheme="light")
         shown.goto(page.as_uri())
-        shown.screenshot(path=path)
+        plot = shown.locator("figure").nth(1).bounding_box()
+        clip = {"x": 0, "y": 0, "width": 1120, "height": plot["y"] + plot["height"]}
+        shown.screenshot(path=path, clip=clip, full_page=True)
         browser.close()
 
 
