@@ -7,7 +7,6 @@ time; its figures at 100 thresholds and 1000 resamples are extrapolated from few
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -106,7 +105,7 @@ def write_parquet(path: Path, n: int) -> None:
 
 
 def audit_of_a_file(n: int, repeats: int, folder: Path) -> None:
-    """The command as a person types it, in a child whose largest memory is read off afterwards."""
+    """The command as a person types it, in a child whose own largest memory is read off at its end."""
     path, page, numbers = folder / "people.parquet", folder / "page.html", folder / "numbers.json"
     if subprocess.run([sys.executable, __file__, "--write", str(path), str(n)], check=False).returncode:
         raise SystemExit("the file could not be written")
@@ -116,12 +115,13 @@ def audit_of_a_file(n: int, repeats: int, folder: Path) -> None:
     spent, peak = [], []
     for _ in range(repeats):
         start = time.perf_counter()
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        said = child.communicate()[0]
+        with (folder / "said.txt").open("w") as out:
+            child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+            _, status, used = os.wait4(child.pid, 0)
         spent.append(time.perf_counter() - start)
-        # the largest child so far; the command is the only large one
-        peak.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20)
-        if child.returncode:
+        peak.append(used.ru_maxrss / 2**20)
+        said = (folder / "said.txt").read_text()
+        if status:
             raise SystemExit(said)
     json.loads(numbers.read_text())
     sizes = [f"{file.stat().st_size / 1e6:.{digits}f} MB" for file, digits in ((path, 0), (page, 2))]
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="audits of the file")
     parser.add_argument("--write", nargs=2, metavar=("PATH", "ROWS"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.write:  # in a child of its own: its memory is not the command's
+    if args.write:  # in a child of its own: the parent stays small
         write_parquet(Path(args.write[0]), int(args.write[1]))
         return
     print(f"{date.today():%d %B %Y}; {describe()}, {os.environ.get('OMP_NUM_THREADS', 'all')} OpenMP threads")

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, ks_2samp, kstwo, kstwobign
-from scipy.stats import permutation_test as scipy_permutation_test
+from scipy.stats import binomtest, ks_2samp, kstest, kstwo, kstwobign
 
 from evenrisk.exceptions import SmallCellWarning
 from evenrisk.metrics import _permutation, _resampling, inference, threshold_profile
@@ -149,9 +148,9 @@ CASES = [
     for parity in LABELS
     for sizes, steps, weighted in (
         ((40, 55), None, False),
-        ((33, 48), 5, True),
+        ((53, 68), 5, True),
         ((31, 60, 44), 8, False),
-        ((31, 42, 36), None, True),
+        ((51, 62, 56), None, True),
     )
 ]
 
@@ -173,7 +172,7 @@ def test_band_equals_brute_force(parity, sizes, steps, weighted):
 
 
 def test_draws_come_in_chunks_and_none_is_lost(monkeypatch):
-    a = people(sizes=(31, 60, 44), steps=8, weighted=True)
+    a = people(sizes=(61, 90, 74), steps=8, weighted=True)
     monkeypatch.setattr(_resampling, "CHUNK", 3 * 3 * len(np.unique(a.score)))
     binned = Binned.of(a.profile._rows)
     rng = Recorder(3)
@@ -250,17 +249,44 @@ def test_one_row_moves_as_one_row_drawn_from_everybody():
 
 @small
 @pytest.mark.parametrize("weighted", [False, True])
-def test_one_row_is_drawn_as_often_as_its_score(weighted):
-    """60, 30 and 10 % of the stratum's weight score 1, 2, 3: one row is then 0.4, 0.6, 0.9 off at most."""
+def test_one_row_is_drawn_from_the_distinct_scores_alike(weighted):
+    """1, 2 or 3, whatever the others score: it is then 2/3, 1/3, 2/3 off at most."""
     score, weight = np.repeat([1, 2, 3], [60, 30, 10]), np.ones(100)
     if weighted:
         score, weight = np.array([1, 1, 2, 3, 3]), np.array([1.0, 5.0, 3.0, 0.5, 0.5])
     group = np.array(["b"] * (len(score) - 1) + ["a"])
     a = People("demographic_parity", score, np.zeros(len(score), int), group, weight)
     sups = sups_of(Binned.of(a.profile._rows), 0, 20_000)
-    for size, share in ((0.4, 0.6), (0.6, 0.3), (0.9, 0.1)):
+    for size, share in ((2 / 3, 2 / 3), (1 / 3, 1 / 3)):
         seen = (np.abs(sups - size) < 1e-9).mean()
         assert seen == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 20_000)), size
+
+
+@small
+@pytest.mark.parametrize("majority", ["one value", "nearly one value"])
+def test_a_small_group_beside_a_majority_of_one_value(majority):
+    """20 rows anywhere in [0, 1], 1000 at or near 0: the band holds the true curve, 1 − t, as it should."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        many = np.zeros(1000) if majority == "one value" else rng.random(1000) * (rng.random(1000) < 0.1)
+        few = rng.random(20)
+        group = np.repeat(["many", "few"], [1000, 20])
+        profile = threshold_profile(None, np.append(many, few), sensitive_features=group)
+        width = profile.band(n_resamples=199, random_state=seed).half_width[0, 0]
+        held += kstest(few, "uniform").statistic <= width
+    assert held >= 0.95 * 200 - 3 * math.sqrt(200 * 0.95 * 0.05)  # 3 standard errors below its level
+
+
+@small
+def test_a_cell_is_small_by_its_effective_rows():
+    """Of 40 rows two have nearly all the weight: they say no more than two rows."""
+    a = people(sizes=(40, 200))
+    mine = a.group == np.unique(a.group)[a.counts.tolist().index(40)]
+    weight = np.where(mine, 1e-6, 1.0)
+    weight[np.flatnonzero(mine)[:2]] = 1.0
+    heavy = replace(a, weight=weight).profile.band(random_state=0).half_width[0, 0]
+    assert heavy > 2 * a.profile.band(random_state=0).half_width[0, 0]
 
 
 @small
@@ -369,14 +395,18 @@ def test_coarse_bins_end_at_runs_of_ties(monkeypatch):
 
 
 @pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
-def test_the_limit_is_held_against_the_gap_on_its_own_bins(monkeypatch, parity):
+def test_the_limit_is_held_against_its_own_bins(monkeypatch, parity):
     """The largest over 64 bins is less than that over all scores, and so is what chance gives there."""
+    a = people(parity, sizes=(900, 1400, 700), weighted=True, apart=0.02)
+    every = _permutation.permutations(a.profile._rows, 1, 0).measured
     monkeypatch.setattr(_resampling, "MOST_BINS", 64)
-    profile = people(parity, sizes=(900, 1400, 700), weighted=True, apart=0.02).profile
-    coarse = Binned.of(profile._rows, most=100)
-    witness = profile.at(coarse.thresholds, strata="worst").max()
-    assert inference._binned_max_gap(coarse) == pytest.approx(witness, abs=1e-12)
-    assert witness < profile.max_gap - 1e-4
+    monkeypatch.setattr(_resampling, "ALL_BINS", 100)
+    monkeypatch.setattr(_permutation, "LARGE_STRATUM", 100)
+    coarse = _permutation.permutations(a.profile._rows, 1, 0).measured
+    t = Binned.of(a.profile._rows).thresholds
+    assert len(t) <= 64
+    assert coarse == pytest.approx(statistic_of(a, t), rel=1e-9)
+    assert coarse < every
 
 
 @small
@@ -614,9 +644,9 @@ def test_p_values_are_uniform_under_the_null(parity, sizes, steps, weighted):
         a = people(parity, sizes, steps, weighted, seed=seed, apart=0)
         result = a.profile.test(99, random_state=seed)
         p.append(result.p_value)
-        worst = _permutation.permuted_max_gaps(a.profile._rows, 99, seed).max(axis=1)
-        larger = np.count_nonzero(worst > result.max_gap + 1e-9)
-        equal = np.count_nonzero(np.abs(worst - result.max_gap) <= 1e-9)
+        _, drawn, measured = _permutation.permutations(a.profile._rows, 99, seed)
+        larger = np.count_nonzero(drawn > measured + 1e-9)
+        equal = np.count_nonzero(np.abs(drawn - measured) <= 1e-9)
         assert p[-1] == (1 + larger + equal) / 100
         split.append((larger + rng.random() * (1 + equal)) / 100)
     ordered = np.sort(split)
@@ -632,24 +662,43 @@ def test_a_difference_is_found():
     assert people(sizes=(60, 90), apart=0).profile.test(999, random_state=0).p_value > 0.05
 
 
+def statistic(rates, everybody, counts):
+    """Largest distance of a group from everybody, in units of its size."""
+    units = [math.sqrt(1 / n - 1 / sum(counts)) for n in counts]
+    return max(np.abs(rate - everybody).max() / unit for rate, unit in zip(rates, units, strict=True))
+
+
+def statistic_of(a, t=None):
+    """The test's statistic of the groups as they are, by definition."""
+    cells, k, found = list(a.cells()), len(np.unique(a.group)), []
+    for h in range(len(cells) // k):
+        mine = cells[h * k : (h + 1) * k]
+        score, weight = (np.concatenate(part) for part in zip(*mine, strict=True))
+        at = np.unique(score) if t is None else t
+        rates = [below(*cell, at) for cell in mine]
+        found.append(statistic(rates, below(score, weight, at), [len(s) for s, _ in mine]))
+    return max(found)
+
+
 def arrangements(a):
-    """Largest gap of every way to deal the groups out, within labels where the rule looks at them."""
+    """Gap and statistic of every way to deal the groups out, within labels where the rule looks at them."""
     weight = np.ones(len(a.y)) if a.weight is None else a.weight
     per_stratum = []
     for label in LABELS[a.parity]:
         rows = np.flatnonzero(a.y == label) if label is not None else np.arange(len(a.y))
         t = np.unique(a.score[rows])
-        gaps = []
+        gaps, counts = [], np.unique(a.group[rows], return_counts=True)[1]
+        everybody = below(a.score[rows], weight[rows], t)
         for dealt in itertools.permutations(a.group[rows].tolist()):
             rates = [
                 below(a.score[rows][np.array(dealt) == g], weight[rows][np.array(dealt) == g], t)
                 for g in np.unique(a.group)
             ]
-            gaps.append(np.ptp(rates, axis=0).max())
-        per_stratum.append(np.array(gaps))
+            gaps.append((np.ptp(rates, axis=0).max(), statistic(rates, everybody, counts)))
+        per_stratum.append(np.array(gaps).T)
     if len(per_stratum) == 1:
         return per_stratum[0]
-    return np.maximum.outer(*per_stratum).ravel()
+    return [np.maximum.outer(*both).ravel() for both in zip(*per_stratum, strict=True)]
 
 
 @small
@@ -665,8 +714,8 @@ def test_p_value_equals_all_permutations(parity, weighted):
         group, y = np.append(group, list("aabbc")), np.append(y, np.ones(5, int))
         score, weight = np.append(score, [1, 2, 2, 5, 3]), np.append(weight, [2, 1, 1, 1, 4])
     a = People(parity, score, y, group, weight if weighted else None)
-    law = arrangements(a)
-    exact = (law >= a.profile.max_gap - 1e-9).mean()
+    law, statistics = arrangements(a)
+    exact = (statistics >= statistic_of(a) - 1e-9).mean()
     assert 0.02 < exact < 0.98
     got = a.profile.test(20_000, random_state=0)
     assert got.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 20_000) + 1e-4)
@@ -678,8 +727,9 @@ def test_p_value_equals_all_permutations(parity, weighted):
 def test_permuted_gaps_equal_brute_force(parity, sizes, steps, weighted):
     a = people(parity, sizes, steps, weighted)
     rng = Recorder(6)
-    got = _permutation.permuted_max_gaps(a.profile._rows, 25, rng)
-    k = len(sizes)
+    got, statistics, measured = _permutation.permutations(a.profile._rows, 25, rng)
+    assert measured == pytest.approx(statistic_of(a), rel=1e-10)
+    k, largest = len(sizes), np.zeros(25)
     cells = list(a.cells())
     for h, dealt in enumerate(rng.dealt):
         t = np.unique(np.concatenate([score for score, _ in cells[h * k : (h + 1) * k]]))
@@ -691,38 +741,53 @@ def test_permuted_gaps_equal_brute_force(parity, sizes, steps, weighted):
             assert sorted(group) == sorted(np.unique(a.group, return_inverse=True)[1][rows])
             rates = [below(a.score[rows][group == g], weight[group == g], t) for g in range(k)]
             assert got[b, h] == pytest.approx(np.ptp(rates, axis=0).max(), abs=1e-12)
+            everybody = below(a.score[rows], weight, t)
+            largest[b] = max(largest[b], statistic(rates, everybody, np.bincount(group)))
     assert got.shape == (25, len(LABELS[parity]))
+    np.testing.assert_allclose(statistics, largest, rtol=1e-10)
+
+
+@small
+def test_a_small_group_hides_no_other():
+    """Two large groups differ; a dozen rows beside them, which move far by chance, do not matter."""
+    rng = np.random.default_rng(1)
+    score = np.concatenate([rng.normal(0, 1, 3000), rng.normal(0.12, 1, 3000), rng.normal(0, 1, 12)])
+    group = np.repeat(["a", "b", "c"], [3000, 3000, 12])
+    two = threshold_profile(None, score[:6000], sensitive_features=group[:6000]).test(random_state=0)
+    three = threshold_profile(None, score, sensitive_features=group).test(random_state=0)
+    assert two.p_value < 0.01
+    assert three.p_value < 0.02
+    assert three.noise_floor.mean > 2 * two.noise_floor.mean
 
 
 def test_every_score_counts_up_to_the_limit():
     """60,000 distinct scores are more than the bins of a band, and fewer rows than the limit is for."""
     a = people(sizes=(25_000, 35_000))
     rng = Recorder(6)
-    got = _permutation.permuted_max_gaps(a.profile._rows, 3, rng)[:, 0]
+    got = _permutation.permutations(a.profile._rows, 3, rng).max_gap[:, 0]
     ordered = np.sort(a.score)
     for gap, group in zip(got, np.concatenate(rng.dealt), strict=True):
         witness = ks_2samp(ordered[group == 0], ordered[group == 1], method="asymp").statistic
         assert gap == pytest.approx(witness, abs=1e-12)
 
 
-def test_noise_floor_equals_scipys_permutations():
-    a = people(sizes=(40, 60), steps=6)
-    cells = [score for score, _ in a.cells()]
-    witness = scipy_permutation_test(
-        cells,
-        lambda x, y: ks_2samp(x, y, method="asymp").statistic,
-        vectorized=False,
-        n_resamples=2000,
-        alternative="greater",
-        rng=np.random.default_rng(0),
-    )
+def test_noise_floor_equals_scipys_statistic():
+    """SciPy's statistic of 2000 permutations of our own, with ties: within 4 standard errors."""
+    a = people(sizes=(40, 60), steps=6, apart=0.05)
+    first, second = (score for score, _ in a.cells())
+    both, rng, law = np.concatenate([first, second]), np.random.default_rng(0), []
+    for _ in range(2000):
+        rng.shuffle(both)
+        law.append(ks_2samp(both[: len(first)], both[len(first) :], method="asymp").statistic)
+    law = np.array(law)
     got = a.profile.test(4000, random_state=0)
-    law = witness.null_distribution
-    assert got.max_gap == pytest.approx(witness.statistic)
-    assert got.noise_floor.mean == pytest.approx(law.mean(), abs=4 * law.std() / math.sqrt(1300))
+    assert got.max_gap == pytest.approx(ks_2samp(first, second).statistic)
+    error = math.sqrt(1 / 2000 + 1 / 4000)
+    assert got.noise_floor.mean == pytest.approx(law.mean(), abs=4 * law.std() * error)
     assert got.noise_floor.p95 == pytest.approx(np.quantile(law, 0.95), abs=0.02)
-    spread = math.sqrt(witness.pvalue * (1 - witness.pvalue) / 1300)
-    assert got.p_value == pytest.approx(witness.pvalue, abs=4 * spread)
+    p = (law >= got.max_gap - 1e-12).mean()
+    assert 0.05 < p < 0.95
+    assert got.p_value == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p)) * error)
 
 
 def test_noise_floor_by_stratum():
@@ -737,24 +802,31 @@ def test_noise_floor_by_stratum():
     assert both.noise_floor.mean > max(floor.mean for floor in both.noise_floor_by_stratum)
 
 
+@pytest.mark.parametrize("large", [100, 2000, 20_000], ids=["normal", "mixed", "drawn"])
 @pytest.mark.parametrize(
     ("parity", "sizes", "steps", "weighted"),
     [
         ("demographic_parity", (900, 2100, 3000), 40, True),
-        ("demographic_parity", (2000, 3000), None, False),
+        ("demographic_parity", (1900, 3000), None, False),
         ("equalized_odds", (1500, 2500), 100, True),
     ],
 )
-def test_the_limit_of_permutations_equals_permutations(monkeypatch, parity, sizes, steps, weighted):
-    """Mean within 4 %, 95 % point within 6 %: 4 standard errors of a difference, with 1500 and 3000 draws."""
+def test_the_limit_of_permutations_equals_permutations(monkeypatch, large, parity, sizes, steps, weighted):
+    """Mean within 4 %, 95 % point within 6 %: 4 standard errors of a difference, with 1500 and 3000 draws.
+
+    In the limit, groups above `large` rows move like a bridge, the others like rows drawn from everybody.
+    """
     profile = people(parity, sizes, steps, weighted).profile
-    drawn = profile.test(1500, random_state=0)
+    exact = profile.test(1500, random_state=0)
     monkeypatch.setattr(_permutation, "LARGE_STRATUM", 1000)
-    limit = profile.test(3000, random_state=0)
-    assert (drawn.exact, limit.exact) == (True, False)
-    assert limit.noise_floor.mean == pytest.approx(drawn.noise_floor.mean, rel=0.04)
-    assert limit.noise_floor.p95 == pytest.approx(drawn.noise_floor.p95, rel=0.06)
-    for one, two in zip(drawn.noise_floor_by_stratum, limit.noise_floor_by_stratum, strict=True):
+    monkeypatch.setattr(_permutation, "LARGE_CELL", large)
+    rng = Recorder(0)
+    limit = profile.test(3000, random_state=rng)
+    assert (exact.exact, limit.exact) == (True, False)
+    assert {rows.shape[1] for rows in rng.rows} == {n for n in sizes if n <= large}
+    assert limit.noise_floor.mean == pytest.approx(exact.noise_floor.mean, rel=0.04)
+    assert limit.noise_floor.p95 == pytest.approx(exact.noise_floor.p95, rel=0.06)
+    for one, two in zip(exact.noise_floor_by_stratum, limit.noise_floor_by_stratum, strict=True):
         assert one.mean == pytest.approx(two.mean, rel=0.04)
 
 
@@ -951,7 +1023,7 @@ def test_intervals_of_means_equal_brute_force(parity, sizes, steps, weighted):
         for s in range(h):
             mine = slice(s * k, (s + 1) * k)
             spread = np.ptp(move[mine], axis=0)
-            by_mean.append(np.trapezoid(np.repeat(spread[:-1], 2), np.repeat(t, 2)[1:-1]))
+            by_mean.append(sum(spread[i] * (t[i + 1] - t[i]) for i in range(len(t) - 1)))
             size = np.array([w.sum() for _, w in cells[mine]])
             before, after = (size @ f / size.sum() for f in (now[mine], now[mine] + move[mine]))
             d_before, d_after = np.diff(before, prepend=0), np.diff(after, prepend=0)

@@ -14,7 +14,7 @@ from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_a
 
 from evenrisk import Parity, threshold_profile
 from evenrisk.datasets import load_compas
-from evenrisk.exceptions import SmallCellWarning
+from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
 from evenrisk.report import audit, thinning, words
 from evenrisk.report.text import to_terminal
 from optional import need
@@ -187,9 +187,9 @@ def test_a_gap_of_chance_is_called_so():
     summary = audit(None, rng.random(400), sensitive_features=rng.choice(["f", "m"], 400), **QUICK).summary
     entry = only(summary)
     assert entry["p_value"] > 0.05
-    assert "Chance alone often shows a gap as large" in summary["verdict"][0]
+    assert "It is not shown to be more than chance" in summary["verdict"][0]
     most = words.points(entry["max_gap"]["high"])
-    assert f"the true one may be up to {most} points" in summary["verdict"][0]
+    assert f"the true gap may be up to {most} points" in summary["verdict"][0]
     assert "cannot be decided with this sample" in summary["verdict"][0]
 
 
@@ -261,7 +261,7 @@ def test_a_group_without_one_outcome_is_named_and_not_dropped(people):
     assert sentence == "Equalized odds could not be measured: a group has no row of an outcome."
     cedar = summary["scores"][0]["auc"]["groups"][2]
     assert cedar == {"group": "cedar", "value": None, "low": None, "high": None}
-    with pytest.raises(ValueError, match="got none in: group 'cedar' among positives"):
+    with pytest.raises(ValueError, match="got none in: group 'cedar' among people with late = yes"):
         audit(late, people["score"], sensitive_features=people["tree"], parity="equalized_odds", **QUICK)
 
 
@@ -276,6 +276,7 @@ def test_a_group_of_one_row_is_warned_of_by_name(people):
         "Only 1 row in group 'yew', fewer than 30: what is measured there is mostly noise."
     ]
     assert summary["groups"][-1] == "yew"
+    assert "yew people (1 row only)" in summary["verdict"][0]
     (width,) = [each for each in only(summary)["half_widths"] if each["pair"] == ["ash", "yew"]]
     assert width["half_width"] > 0.9
 
@@ -484,7 +485,7 @@ def test_points(share, text):
     ],
 )
 def test_people(name, text):
-    assert words.people(name, "age") == text
+    assert words.people(name, {"group_name": "age", "groups": [name, "Caucasian"]}) == text
 
 
 @pytest.mark.parametrize(
@@ -506,6 +507,36 @@ def test_bad_settings(people, wrong, message):
         audit(people["late"], people["score"], sensitive_features=people["tree"], **(QUICK | wrong))
 
 
+def test_one_name_that_is_no_adjective_changes_all():
+    summary = {"group_name": "disabled", "groups": ["no", "yes", "perhaps"]}
+    assert words.people("perhaps", summary) == "people with disabled perhaps"
+
+
+def test_huge_and_tiny_weights_are_weights(people):
+    names = {"sensitive_features": people["tree"], **QUICK}
+    twice = np.where(np.arange(900) % 3 == 0, 2.0, 1.0)
+    plain, huge, tiny = (
+        only(audit(None, people["score"], sample_weight=scale * twice, **names).summary)
+        for scale in (1.0, 2.0**900, 2.0**-1000)
+    )
+    assert plain == huge == tiny
+
+
+def test_a_shuffled_index_is_warned_of(people):
+    shuffled = people.sample(frac=1, random_state=0)
+    names = {"sensitive_features": people["tree"], **QUICK}
+    for y, score in ((shuffled["late"], people["score"]), (people["late"], shuffled[["score"]])):
+        with pytest.warns(MisalignedIndexWarning, match="same index labels in different order") as told:
+            audit(y, score, **names)
+        assert [each.filename for each in told] == [__file__] * len(told)
+
+
+def test_columns_whose_limits_differ_are_all_told(people):
+    report = audit(None, people[["score", "stars"]], sensitive_features=people["tree"], **QUICK)
+    text = report.to_markdown()
+    assert text.count("A limit of 5 points is exceeded") + text.count("A limit of 10 points") >= 2
+
+
 def test_bad_data(people):
     names = {"sensitive_features": people["tree"], **QUICK}
     with pytest.raises(ValueError, match=r"`y_true` is required under equalized_odds, got None"):
@@ -517,6 +548,10 @@ def test_bad_data(people):
     broken = people["score"].where(people.index != 3)
     with pytest.raises(ValueError, match=r"got nan in row 3 \(1 of 900 rows\) \(score column 'b'\)"):
         audit(None, {"a": people["score"], "b": broken}, **names)
+    with pytest.raises(ValueError, match="must have columns of different names"):
+        audit(None, {1: people["score"], "1": people["score"]}, **names)
+    with pytest.raises(ValueError, match=r"must span 1e-150 to 1e\+150, got"):
+        audit(None, people["score"] * 1.7e308, **names)
     with pytest.raises(ValueError, match="must have 2 or more groups, got 1"):
         audit(None, people["score"], sensitive_features=["x"] * 900)
     with pytest.raises(ValueError, match=r"must have 2 classes, got 1 class \('no'\)"):

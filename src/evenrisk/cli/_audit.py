@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -77,7 +78,7 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
 
     \b
     Exit status: 0, or with --max-gap 1 where the limit is exceeded (--strict: where
-    it is not certified); 2 for bad input.
+    it is not certified); 2 for bad input; 3 for an error of this program.
     """
     from rich.console import Console
 
@@ -95,6 +96,9 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
             write_texts({path: made[option]() for option, path in outputs.items()})
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except (AssertionError, ArithmeticError, LookupError, TypeError, MemoryError):
+        traceback.print_exc()
+        raise SystemExit(3) from None  # 1 is the verdict of the gate
     except OSError as error:
         names = " and ".join(map(str, outputs.values()))
         raise BadInput(f"could not write {names}: {error.strerror or error}. Nothing was written") from error
@@ -145,8 +149,10 @@ def _print_audit(summary: dict[str, Any]) -> None:
     click.echo(to_terminal(summary))
     for sentence in summary["warnings"]:
         click.secho(f"Warning: {sentence}", err=True, fg="yellow")
-    for paragraph in summary["verdict"]:
-        click.secho(paragraph, bold=True)
+    several = len(summary["scores"]) > 1
+    for score in summary["scores"]:
+        for paragraph in score["verdict"]:
+            click.secho(f"{score['name']}: {paragraph}" if several else paragraph, bold=True)
 
 
 def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, strict: bool) -> int:

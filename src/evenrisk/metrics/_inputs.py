@@ -71,6 +71,9 @@ def scored_rows(
     weight = check_weight(sample_weight, n)
     if sensitive_features is None:
         raise ValueError("`sensitive_features` is required: the group of each row, got None")
+    exponent = int(np.frexp(weight.max())[1])
+    if abs(exponent) > 100:  # sums of squares would overflow or vanish; powers of two change no digit
+        weight = np.ldexp(weight, -exponent)
     groups = check_groups(sensitive_features, n)
     y = None
     if y_true is None and rule.needs_label:

@@ -8,7 +8,7 @@ test by them is exact. Above 100,000 rows in a stratum the arrangements are repl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,39 +25,70 @@ def is_exact(rows: ScoredRows) -> bool:
     return bool(np.bincount(stratum).max() <= LARGE_STRATUM)
 
 
-def permuted_max_gaps(rows: ScoredRows, n_permutations: int, random_state: Any) -> np.ndarray:
-    """Max gap of each stratum under each permutation of the attribute (n_permutations, h)."""
+class Permuted(NamedTuple):
+    """What each permutation gives."""
+
+    max_gap: np.ndarray  # (n_permutations, h) of each stratum
+    statistic: np.ndarray  # (n_permutations,) the largest standardised deviation of a group from everybody
+    measured: float  # the statistic of the groups as they are
+
+
+def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Permuted:
+    """Permute the attribute within every stratum.
+
+    The statistic is max over groups of sup_t abs(F_g − F) / √(1/n_g − 1/n), F being everybody's: sizes do not
+    change under permutation, so each group counts in its own units and a small one, which moves far by
+    chance, hides no other. Two groups in one stratum: the max gap, up to a factor.
+    """
     n_permutations = int(check_number("n_permutations", n_permutations, low=1, whole=True))
     rng = generator(random_state)
     # an exact test compares like with like: every distinct score is a bin, as it is in the measured gap
     binned = Binned.of(rows, most=len(rows.score)) if is_exact(rows) else Binned.of(rows)
     stratum = binned.code // binned.n_groups
-    columns = []
+    drawn, measured = [], []
     for h in range(binned.n_strata):
         mine = np.flatnonzero(stratum == h)
         ends = np.flatnonzero(np.diff(binned.bin[mine], append=-1))  # last row of each bin
         group, weight = binned.code[mine] % binned.n_groups, binned.weight[mine]
         draw = _permuted if len(mine) <= LARGE_STRATUM else _limit
-        chunk = max(1, CHUNK // len(mine if draw is _permuted else ends))
+        numbers = len(mine) if draw is _permuted else len(ends) * binned.n_groups
+        chunk = max(1, CHUNK // numbers)
         sizes = [min(chunk, n_permutations - i) for i in range(0, n_permutations, chunk)]
-        columns.append(np.concatenate([draw(group, weight, ends, b, rng) for b in sizes]))
-    return np.stack(columns, axis=1)
+        drawn.append(np.concatenate([draw(group, weight, ends, b, rng) for b in sizes], axis=1))
+        measured.append(_as_they_are(group, weight, ends)[1, 0])
+    both = np.array(drawn)  # (h, 2, n_permutations)
+    return Permuted(both[:, 0].T, both[:, 1].max(axis=0), float(max(measured)))
+
+
+def _as_they_are(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Max gap and statistic of the groups unmoved (2, 1)."""
+    return _measured(group[None], group, weight, ends)
+
+
+def _measured(moved: np.ndarray, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Max gap and statistic of each arrangement of the groups (2, b)."""
+    counts = np.bincount(group)
+    everybody = np.cumsum(weight)[ends] / weight.sum()
+
+    def deviation(value: int) -> np.ndarray:
+        running = np.cumsum(np.where(moved == value, weight, 0.0), axis=1)
+        return running[:, ends] / running[:, -1:] - everybody
+
+    return _largest((deviation(value) for value in range(len(counts))), counts)
 
 
 def _permuted(
     group: np.ndarray, weight: np.ndarray, ends: np.ndarray, b: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Permute the groups b times and give the max gap of each (b,)."""
-    k = int(group.max()) + 1
+    """Permute the groups b times and measure (2, b)."""
     moved = rng.permuted(np.broadcast_to(group.astype(np.uint8), (b, len(group))), axis=1)
-    running = (np.cumsum(np.where(moved == value, weight, 0.0), axis=1) for value in range(k))
-    return _sup_range(below[:, ends] / below[:, -1:] for below in running)
+    return _measured(moved, group, weight, ends)
 
 
 def _limit(
     group: np.ndarray, weight: np.ndarray, ends: np.ndarray, b: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw the max gap from the normal limit of the permutations (b,).
+    """Draw max gap and statistic from the normal limit of the permutations (2, b).
 
     A group of n_g among n rows: its distribution function moves about the pooled F like a bridge whose bins
     have variance (n / n_g) Σ w² / W²; what all groups share cancels in their differences. A small group's is
@@ -83,12 +114,23 @@ def _limit(
         return running / running[:, -1:] - below
 
     counts = np.bincount(group)
-    return _sup_range(bridge(count) if count > LARGE_CELL else drawn(count) for count in counts)
+    walks = [bridge(count) if count > LARGE_CELL else drawn(count) for count in counts]
+    # dealt out of one pack, the groups together are everybody
+    everybody = sum(walk * (count / len(group)) for walk, count in zip(walks, counts, strict=True))
+    return _largest((walk - everybody for walk in walks), counts)
 
 
-def _sup_range(below: Iterator[np.ndarray]) -> np.ndarray:
-    """Largest over the bins of (largest − smallest over groups) (b,); one group in memory at a time."""
-    high = low = next(below)
-    for other in below:
-        high, low = np.maximum(high, other), np.minimum(low, other)
-    return (high - low).max(axis=1)
+def _largest(deviations: Iterator[np.ndarray], counts: np.ndarray) -> np.ndarray:
+    """Max gap and statistic (2, b) from each group's deviation (b, m); one group in memory at a time."""
+    high = low = statistic = None
+    for deviation, n in zip(deviations, counts, strict=True):
+        size = np.maximum(deviation.max(axis=1), -deviation.min(axis=1)) / np.sqrt(1 / n - 1 / counts.sum())
+        if high is None or low is None or statistic is None:
+            high, low, statistic = deviation, deviation, size
+        else:
+            high, low = np.maximum(high, deviation), np.minimum(low, deviation)
+            statistic = np.maximum(statistic, size)
+    assert high is not None
+    assert low is not None
+    assert statistic is not None
+    return np.stack([(high - low).max(axis=1), statistic])

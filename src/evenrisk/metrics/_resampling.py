@@ -6,10 +6,10 @@ c cells (``stratum · k + group``), m bins in the order of the score, each endin
 the distribution functions there. A resample gives F* (c, m); what is handed on is D = F* − F, b resamples at
 a time (b, c, m). Cells are resampled on their own, so their sizes stay.
 
-Which way a cell is resampled depends on its rows n alone:
+Which way a cell is resampled depends on its (effective) rows n alone:
 
-* n < 30: n rows are drawn from **everybody** in its stratum. Its own rows know too little: one row,
-  resampled, is that row again and its deviation 0.
+* n < 30: n rows are drawn from **all distinct scores alike**, which moves its curve as far as any score
+  of that grain can. Its own rows know too little: one row, resampled, is that row again and moves nothing.
 * n ≤ 20,000: its own rows, drawn with replacement.
 * above: the limit of the former, normal increments of each bin's variance. It costs nothing per row.
 """
@@ -30,6 +30,7 @@ from evenrisk.metrics._inputs import ScoredRows
 
 LARGE_CELL = 20_000  # rows; beyond, a cell's resamples are normal to three digits
 ALL_BINS = 50_000  # distinct scores; up to here every one of them is a bin
+ALL_NUMBERS = 2**19  # bins times cells, where there are many cells
 MOST_BINS = 8192  # else as many: the largest of a bridge over 8192 bins is 0.5 % under that over all of them
 CHUNK = 2**19  # numbers in one chunk of deviations: they fit the cache
 
@@ -46,14 +47,16 @@ class Binned:
     n_groups: int
 
     @classmethod
-    def of(cls, rows: ScoredRows, most: int = ALL_BINS) -> Binned:
+    def of(cls, rows: ScoredRows, most: int | None = None) -> Binned:
         """Sort the rows and choose bins: the distinct scores up to `most`, else runs of about equal size."""
         kept = np.flatnonzero(rows.code >= 0)
         order = kept[np.argsort(rows.score[kept], kind="stable")]
         score = rows.score[order]
         ends = run_ends(score)
+        if most is None:
+            most = min(ALL_BINS, ALL_NUMBERS // rows.n_cells)
         if len(ends) > most:
-            wanted = np.linspace(0, len(score) - 1, MOST_BINS + 1)[1:]
+            wanted = np.linspace(0, len(score) - 1, min(MOST_BINS, most) + 1)[1:]
             ends = np.unique(ends[np.searchsorted(ends, wanted)])
         counts = np.diff(ends, prepend=-1)
         bins = np.repeat(np.arange(len(ends), dtype=np.int32), counts)
@@ -97,10 +100,10 @@ class Binned:
         """Choose how a cell is resampled."""
         mine = self.code == cell
         weight = self.weight[mine] / self.mass[cell].sum()
-        if self.counts[cell] < SMALL_CELL:
+        if self.effective[cell] < SMALL_CELL:
             stratum = self.mass.reshape(self.n_strata, self.n_groups, -1)[cell // self.n_groups]
-            pooled = np.cumsum(stratum.sum(axis=0))
-            return _FromAll(pooled / pooled[-1], weight)
+            occurs = np.cumsum(stratum.sum(axis=0) > 0)
+            return _FromAll(occurs / occurs[-1], weight)
         if self.counts[cell] <= LARGE_CELL:
             return _OwnRows(self.bin[mine], weight, len(self.thresholds))
         variance = np.bincount(self.bin[mine], weight**2, len(self.thresholds))
@@ -129,18 +132,18 @@ class _OwnRows:
 
 
 class _FromAll:
-    """The distribution function of n rows drawn from the stratum, minus the stratum's."""
+    """The distribution function of n rows drawn from the stratum's distinct scores, minus theirs."""
 
-    def __init__(self, pooled: np.ndarray, weight: np.ndarray) -> None:
-        self.pooled, self.weight = pooled, weight
+    def __init__(self, alike: np.ndarray, weight: np.ndarray) -> None:
+        self.alike, self.weight = alike, weight
 
     def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        m = len(self.pooled)
-        into = np.searchsorted(self.pooled, rng.random((b, len(self.weight))))
+        m = len(self.alike)
+        into = np.searchsorted(self.alike, rng.random((b, len(self.weight))))
         into += m * np.arange(b)[:, None]
         weight = np.broadcast_to(self.weight, into.shape).ravel()
         mass = np.bincount(into.ravel(), weight, b * m).reshape(b, m)
-        return np.cumsum(mass, axis=1) - self.pooled
+        return np.cumsum(mass, axis=1) - self.alike
 
 
 class _Normal:

@@ -67,7 +67,9 @@ class PermutationTest:
     max_gap : float
         As measured, in the worst stratum.
     p_value : float
-        (1 + permutations with a max gap as large) / (1 + permutations).
+        (1 + permutations that move a group as far) / (1 + permutations). Each group's distance from everybody
+        is taken in units of its size, so that a small group hides no other; with two groups this is the max
+        gap.
     noise_floor : NoiseFloor
         What chance alone would show.
     noise_floor_by_stratum : tuple of NoiseFloor

@@ -80,10 +80,11 @@ def _abroca(
     pairs = list(combinations(range(len(kept)), 2))
     sizes = _effective(rows)
     moved = _roc_moves(rows, kept, n_resamples, random_state)  # (n_resamples, groups, GRID)
+    alone = np.abs(moved).mean(axis=2)
     out = {}
     for a, b in pairs:
         if len(kept) > MANY_GROUPS:
-            areas = np.abs(moved[:, a]).mean(axis=1) + np.abs(moved[:, b]).mean(axis=1)
+            areas = alone[:, a] + alone[:, b]
         else:
             areas = np.abs(moved[:, a] - moved[:, b]).mean(axis=1)
         fewest = min(sizes[kept[a]], sizes[kept[b]])

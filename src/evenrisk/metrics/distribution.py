@@ -81,6 +81,8 @@ def distribution_of(rows: ScoredRows, edges: np.ndarray) -> RiskDistribution:
     """Measure rows that have passed the door, on bins that cover all scores."""
     density = [
         np.histogram(rows.score[cell], edges, weights=rows.weight[cell], density=True)[0]
+        if cell.any()
+        else np.zeros(len(edges) - 1)
         for cell in (rows.code == code for code in range(rows.n_cells))
     ]
     shape = (len(rows.parity.strata), len(rows.groups), len(edges) - 1)

@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from evenrisk._validation import check_choice, check_fraction, check_number
 from evenrisk.curves import gaps
-from evenrisk.metrics._permutation import is_exact, permuted_max_gaps
+from evenrisk.metrics._permutation import is_exact, permutations
 from evenrisk.metrics._resampling import Binned, generator
 from evenrisk.metrics._results import (
     Band,
@@ -38,26 +38,17 @@ MANY_GROUPS = 20  # above, a pair's deviation is bounded by the sum of its cells
 
 
 def permutation_test(profile: ThresholdProfile, n_permutations: int, random_state: Any) -> PermutationTest:
-    """Compare the max gap with its values under a permuted attribute."""
-    permuted = permuted_max_gaps(profile._rows, n_permutations, random_state)
-    worst = permuted.max(axis=1)
-    exact = is_exact(profile._rows)
-    # the limit is drawn on bins: like is compared with like
-    measured = profile.max_gap if exact else _binned_max_gap(profile._binned)
-    as_large = np.count_nonzero(worst >= measured - 1e-12)  # equal gaps may differ in the last digit
+    """Compare the groups as they are with permuted ones."""
+    permuted = permutations(profile._rows, n_permutations, random_state)
+    # equal values may differ in their last digits
+    as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
     return PermutationTest(
         max_gap=profile.max_gap,
-        p_value=float((1 + as_large) / (1 + len(worst))),
-        noise_floor=NoiseFloor.of(worst),
-        noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.T),
-        exact=exact,
+        p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
+        noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
+        noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
+        exact=is_exact(profile._rows),
     )
-
-
-def _binned_max_gap(binned: Binned) -> float:
-    """Max gap over the bins' ends alone."""
-    below = np.cumsum(binned.mass, axis=1) / binned.mass.sum(axis=1, keepdims=True)
-    return float(gaps(below.reshape(binned.n_strata, binned.n_groups, -1)).max())
 
 
 def band(profile: ThresholdProfile, level: float, method: str, n_resamples: int, random_state: Any) -> Band:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import numpy as np
 
 from evenrisk._files import write_text
 from evenrisk._validation import (
+    MisalignedIndexWarning,
     SmallCellWarning,
+    check_alignment,
     check_cells,
     check_choice,
     check_fraction,
@@ -22,12 +24,14 @@ from evenrisk._validation import (
 )
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
 from evenrisk.metrics._resampling import generator
+from evenrisk.report import words
 from evenrisk.report._inputs import group_name, outcomes, score_columns
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
 from evenrisk.report.text import to_markdown
 
 MOST_DRAWS = 100_000  # without being asked for more
+SMALLEST = 1e-150  # range of scores that plots and intervals can be computed for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,15 +161,19 @@ def audit(
     """
     settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
     columns = score_columns(y_score)
+    data = {"y_true": y_true, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    scores = y_score if isinstance(y_score, Mapping) else {"y_score": y_score}
+    check_alignment(2, **data, **{str(name): column for name, column in scores.items()})
     y, label = outcomes(y_true, positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
+        warnings.simplefilter("ignore", MisalignedIndexWarning)  # told above
         rows = {
             name: _rows(name, y, column, sensitive_features, sample_weight, several=len(columns) > 1)
             for name, column in columns.items()
         }
     first = next(iter(rows.values()))
-    parities, missing = _parities(parity, first)
+    parities, missing = _parities(parity, first, label)
     settings = settings.under(parities, len(columns))
     summary = summarise(rows, settings, group_name(sensitive_features), label, missing)
     small = [sentence for sentence in summary["warnings"] if sentence not in missing]
@@ -208,12 +216,18 @@ def _rows(
     name: str, y: np.ndarray | None, column: Any, groups: Any, weight: Any, *, several: bool
 ) -> ScoredRows:
     try:
-        return scored_rows(y, column, groups, "demographic_parity", weight)
+        rows = scored_rows(y, column, groups, "demographic_parity", weight)
+        spread = float(np.ptp(rows.score / 2)) * 2
+        if not (spread == 0 or SMALLEST <= spread <= 1 / SMALLEST):
+            raise ValueError(f"`y_score` must span {SMALLEST:g} to {1 / SMALLEST:g}, got {spread:g}")
+        return rows
     except ValueError as error:
         raise ValueError(f"{error} (score column {name!r})" if several else str(error)) from error
 
 
-def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]]:
+def _parities(
+    parity: Any, rows: ScoredRows, label: dict[str, str] | None
+) -> tuple[tuple[Any, ...], list[str]]:
     """The rules to measure by, and why one of ours was left out."""
     if parity is not None:
         asked = tuple(parity) if isinstance(parity, (list, tuple)) else (parity,)
@@ -222,12 +236,12 @@ def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]
         for rule in asked:
             if rows.label is None and rows.rule(rule).needs_label:
                 raise ValueError(f"`y_true` is required under {rows.rule(rule).name}, got None")
-            _refuse_empty(rows.under(rule))
+            _refuse_empty(rows.under(rule), label)
         return asked, []
     if rows.label is None:
         return ("demographic_parity",), []
     try:
-        _refuse_empty(rows.under("equalized_odds"))
+        _refuse_empty(rows.under("equalized_odds"), label)
     except ValueError:
         return ("demographic_parity",), [
             "Equalized odds could not be measured: a group has no row of an outcome."
@@ -235,8 +249,13 @@ def _parities(parity: Any, rows: ScoredRows) -> tuple[tuple[Any, ...], list[str]
     return ("demographic_parity", "equalized_odds"), []
 
 
-def _refuse_empty(rows: ScoredRows) -> None:
-    check_cells(rows.code, rows.parity.cell_names([repr(name) for name in rows.groups]), warn=False)
+def _refuse_empty(rows: ScoredRows, label: dict[str, str] | None) -> None:
+    names = [
+        f"group {group!r} among {words.among(stratum, label)}"
+        for stratum in rows.parity.strata
+        for group in rows.groups
+    ]
+    check_cells(rows.code, names, warn=False)
 
 
 def _written(text: str, path: str | Path | None) -> str:

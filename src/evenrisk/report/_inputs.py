@@ -16,6 +16,8 @@ def score_columns(y_score: Any) -> dict[str, Any]:
 
     if isinstance(y_score, Mapping):
         columns = {str(name): column for name, column in y_score.items()}
+        if len(columns) < len(y_score):
+            raise ValueError(f"`y_score` must have columns of different names, got {list(y_score)!r}")
     else:
         frame: Any = nw.from_native(y_score, pass_through=True, allow_series=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):

@@ -194,8 +194,10 @@ def _dot(
     known = [(gap, -i) for i, gap in enumerate(stratum["gap"]) if gap is not None]
     if not known:
         return None
-    gap, i = max(known)
-    above, threshold = (stratum["high"] or stratum["gap"])[-i], thresholds[-i]
+    largest = max(known)[0]
+    # equal gaps may differ in their last digit
+    gap, i = next((value, -j) for value, j in known if value >= largest - 1e-12)
+    above, threshold = (stratum["high"] or stratum["gap"])[i], thresholds[i]
     return {
         "x": axis.along.percent(threshold),
         "y": round(up(gap), 1),

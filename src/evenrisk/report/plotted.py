@@ -10,7 +10,6 @@ from evenrisk.metrics._inputs import ScoredRows
 from evenrisk.metrics.decisions import Decisions
 from evenrisk.metrics.distribution import distribution_of
 from evenrisk.report import thinning, words
-from evenrisk.report.cells import cells
 
 N_BINS = 40
 
@@ -22,7 +21,7 @@ def distributions(
     counted, shown = _bins(distinct, low, high)
     out = []
     rules = ["demographic_parity"]
-    if label is not None and all(cell["negatives"] and cell["positives"] for cell in cells(rows)):
+    if label is not None:
         rules.append("equalized_odds")
     for rule in rules:
         measured = distribution_of(rows.under(rule), counted)

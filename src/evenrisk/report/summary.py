@@ -148,7 +148,7 @@ def _parity(
     profile: ThresholdProfile, settings: Settings, threshold: float, summary: dict[str, Any]
 ) -> dict[str, Any]:
     """Measure one score column under one rule."""
-    # each part has a stream of its own: asking for one more never changes another
+    # every part starts from the same seed: asking for one more never changes another
     seed = settings.random_state
     band = profile.band(settings.level, "bootstrap", settings.n_resamples, seed)
     test = profile.test(settings.n_permutations, seed)

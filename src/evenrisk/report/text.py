@@ -20,6 +20,8 @@ def to_markdown(summary: dict[str, Any]) -> str:
     for score in summary["scores"]:
         title = f"{score['name']}: cut-off {score['at_threshold']['at']}"
         lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
+        if len(summary["scores"]) > 1:
+            lines += [f"{_escaped(paragraph)}\n" for paragraph in score["verdict"]]
     lines += [f"**{note['title']}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
     lines.append(f"Made by {summary['made_by']}.")
     return "\n".join(lines) + "\n"
@@ -59,7 +61,7 @@ def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
                     parity["worst"]["at"],
                     f"{floor['mean']:.3f}–{floor['p95']:.3f}",
                     f"{parity['p_value']:.2g}",
-                    score_interval(parity["mean_gap"]),
+                    _bracketed(score_interval(parity["mean_gap"])),
                     with_interval(parity["rank_gap"]),
                 ]
             )
@@ -85,6 +87,11 @@ def with_interval(interval: dict[str, float | None]) -> str:
         return "–"
     value, low, high = (interval[end] for end in ("value", "low", "high"))
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _bracketed(interval: str) -> str:
+    """0.123 (0.1 to 0.2) as 0.123 [0.1, 0.2]"""
+    return interval.replace("(", "[").replace("\u00a0to\u00a0", ", ").replace(")", "]")
 
 
 def rate(value: float | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenrisk._validation import SMALL_CELL
+
 STRATUM_LABEL = {"negatives": "negative", "positives": "positive"}
 
 
@@ -35,11 +37,17 @@ def probability(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.0095 else f"p = {p:.1g}"
 
 
-def people(name: str, group_name: str) -> str:
-    """'Caucasian people', or 'people with age 25-45' where the name is no adjective."""
-    if len(name) > 2 and all(letter.isalpha() or letter in " -×'" for letter in name):
+def people(name: str, summary: dict[str, Any]) -> str:
+    """'Caucasian people', or 'people with age 25-45' where some name is no adjective."""
+    if all(_adjective(group) for group in summary["groups"]):
         return f"{name} people"
-    return f"people with {group_name} {name}"
+    return f"people with {summary['group_name']} {name}"
+
+
+def _adjective(name: str) -> bool:
+    """Whether a name can stand before 'people', as far as its letters tell."""
+    letters = all(letter.isalpha() or letter in " -×'" for letter in name)
+    return len(name) > 2 and letters and name.casefold() not in {"yes", "true", "false", "none", "unknown"}
 
 
 def among(stratum: str, label: dict[str, str] | None) -> str:
@@ -67,7 +75,9 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     verb, level = chosen(settings["favourable"]), percent(settings["level"])
     if gap["value"] == 0:
         return f"{_opening(parity, 'At every cut-off')} all groups are {verb} equally often."
-    higher, lower = (people(worst[side], summary["group_name"]) for side in ("higher", "lower"))
+    higher, lower = (
+        people(worst[side], summary) + _few(worst, side, summary) for side in ("higher", "lower")
+    )
     rates = f"{100 * worst['higher_rate']:.0f} % against {100 * worst['lower_rate']:.0f} %"
     return (
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
@@ -75,6 +85,13 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
         f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
         f"chance alone would give {span(floor['mean'], floor['p95'])} points."
     )
+
+
+def _few(worst: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
+    """Say so where a side of the worst gap is a handful of rows."""
+    (cell,) = [cell for cell in summary["cells"] if cell["group"] == worst[side]]
+    n = cell.get(worst["stratum"]) or cell["rows"]
+    return f" ({n} {'row' if n == 1 else 'rows'} only)" if n < SMALL_CELL else ""
 
 
 def _opening(parity: dict[str, Any], where: str) -> str:
@@ -88,7 +105,7 @@ def _chance(parity: dict[str, Any], level: float) -> str:
     p, high = probability(parity["p_value"]), points(parity["max_gap"]["high"])
     if parity["p_value"] <= min(1 - level, 0.05):
         return f"This is more than chance ({p})."
-    return f"Chance alone often shows a gap as large ({p}); the true one may be up to {high} points."
+    return f"It is not shown to be more than chance ({p}); the true gap may be up to {high} points."
 
 
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
