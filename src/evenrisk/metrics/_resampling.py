@@ -30,7 +30,7 @@ from evenrisk.metrics._inputs import ScoredRows
 
 LARGE_CELL = 20_000  # rows; beyond, a cell's resamples are normal to three digits
 ALL_BINS = 50_000  # distinct scores; up to here every one of them is a bin
-ALL_NUMBERS = 2**19  # bins times cells, where there are many cells
+ALL_NUMBERS = 2**17  # bins times cells, where there are many cells
 MOST_BINS = 8192  # else as many: the largest of a bridge over 8192 bins is 0.5 % under that over all of them
 CHUNK = 2**19  # numbers in one chunk of deviations: they fit the cache
 
