@@ -69,6 +69,8 @@ benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, 
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/hinge_solver.py
 	$(BIN)/python benchmarks/choices.py
+	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/audit.py
 
 data: $(BIN)/uv  ## rebuild the shipped data files from the registry's wheels, checking every hash
 	$(BIN)/python scripts/build_compas.py

@@ -46,6 +46,9 @@ class Inferred:
     def test(self, n_permutations: int = 1000, random_state: Any = None) -> PermutationTest:
         """Test whether the gap is more than chance, by permuting the attribute.
 
+        Each group's largest distance from everybody counts in units of its size, so that a small group, which
+        moves far by chance, hides no other; with two groups and one stratum that is the max gap.
+
         Exact: at any sample size, with ties and weights, a score that has nothing to do with the attribute
         (within each label, where the rule looks at labels) gets a p-value of at most p with probability p.
         Above 100,000 rows in a stratum the permutations are replaced by their normal limit.
