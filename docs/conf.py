@@ -56,6 +56,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "evenrisk"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+(HERE / "generated" / "pages").mkdir(parents=True, exist_ok=True)  # Sphinx looks before anything is generated
 html_extra_path = ["generated/pages"]
 html_css_files = ["evenrisk.css"]
 html_show_sourcelink = False
