@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import inspect
 import io
 import json
 import re
@@ -16,6 +17,10 @@ from click.testing import CliRunner
 from evenrisk.cli import main
 from evenrisk.datasets import load_compas
 from evenrisk.report import audit
+
+# click before 8.2 mixes the two streams unless told not to
+APART = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
+RUNNER = CliRunner(**APART)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,7 @@ def folder(compas, tmp_path_factory):
 
 def run(*arguments, stdin=None):
     """Run the command in this process."""
-    done = CliRunner().invoke(main, ["audit", *map(str, arguments)], input=stdin)
+    done = RUNNER.invoke(main, ["audit", *map(str, arguments)], input=stdin)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done
 

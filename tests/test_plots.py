@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import polars as pl
+import pyarrow as pa
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
@@ -20,6 +20,7 @@ from evenrisk import FairLogisticRegression, plots
 from evenrisk.metrics import NoiseFloor, risk_distribution, threshold_profile
 from evenrisk.plots import ParityCurveDisplay, RiskDistributionDisplay, TradeoffDisplay
 from evenrisk.plots._draw import COLUMNS, envelope
+from optional import need
 from worlds import world
 
 WORLD = world(n=600)
@@ -395,10 +396,11 @@ def test_tiny_ranges_are_written_out():
 SCORES = {"risk": RISK, "noise": np.random.default_rng(1).random(600), "raw": WORLD.g}
 
 
-@pytest.mark.parametrize("kind", [dict, pd.DataFrame, pl.DataFrame], ids=["dict", "pandas", "polars"])
+@pytest.mark.parametrize("kind", ["dict", "pandas", "polars"])
 def test_tradeoff_of_scores(kind):
+    scores = {"dict": dict, "pandas": pd.DataFrame}.get(kind) or need("polars").DataFrame
     display = TradeoffDisplay.from_predictions(
-        WORLD.y, kind(SCORES), level=0.9, random_state=0, parity="equal_opportunity", **DATA
+        WORLD.y, scores(SCORES), level=0.9, random_state=0, parity="equal_opportunity", **DATA
     )
     for container, (name, score) in zip(display.lines_, SCORES.items(), strict=True):
         profile = threshold_profile(WORLD.y, score, parity="equal_opportunity", **DATA)
@@ -453,8 +455,10 @@ TABLE = pd.DataFrame(
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_tradeoff_of_a_table(library):
-    convert = {"pandas": lambda t: t.set_index("eta", drop=False), "polars": pl.from_pandas}
-    table = convert.get(library, lambda t: pl.from_pandas(t).to_arrow())(TABLE)
+    if library == "pandas":
+        table = TABLE.set_index("eta", drop=False)
+    else:
+        table = need("polars").from_pandas(TABLE) if library == "polars" else pa.Table.from_pandas(TABLE)
     b, a = TradeoffDisplay.from_frame(table, x_error="sd", y_error=("down", "sd"), labels="eta")
     assert a.ax_ is b.ax_
     assert legend(a.ax_) == ["b", "a"], "in order of appearance"

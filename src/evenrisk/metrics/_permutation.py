@@ -51,7 +51,10 @@ def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Pe
         ends = np.flatnonzero(np.diff(binned.bin[mine], append=-1))  # last row of each bin
         group, weight = binned.code[mine] % binned.n_groups, binned.weight[mine]
         draw = _permuted if len(mine) <= LARGE_STRATUM else _limit
-        numbers = len(mine) if draw is _permuted else len(ends) * binned.n_groups
+        numbers = len(mine)
+        if draw is _limit:
+            counts = np.bincount(group)
+            numbers = max(len(ends) * binned.n_groups, int(counts[counts <= LARGE_CELL].max(initial=0)))
         chunk = max(1, CHUNK // numbers)
         sizes = [min(chunk, n_permutations - i) for i in range(0, n_permutations, chunk)]
         drawn.append(np.concatenate([draw(group, weight, ends, b, rng) for b in sizes], axis=1))

@@ -90,7 +90,7 @@ class Binned:
     def deviations(self, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Draw F* − F, a chunk of resamples at a time (b, c, m)."""
         draws = [self._draw(cell) for cell in range(self.n_cells)]
-        own = self.counts[self.counts <= LARGE_CELL]
+        own = self.counts[(self.counts <= LARGE_CELL) | (self.effective < SMALL_CELL)]
         chunk = max(1, CHUNK // max(self.mass.size, int(own.max(initial=0))))
         for first in range(0, n_resamples, chunk):
             b = min(chunk, n_resamples - first)
