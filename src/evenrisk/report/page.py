@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from evenrisk.report import drawings, numerals, tables
+from evenrisk.report.words import chosen, percent
 
 DISTRIBUTION_OF = {"everybody": 0, "negatives": 1, "positives": 2}
 COUNTS = ("selected", "true_positives")
@@ -47,8 +48,8 @@ def to_html(summary: dict[str, Any]) -> str:
     )
     return environment.get_template("page.html").render(
         summary=summary,
-        verb=tables.verb(summary),
-        level=_level(summary),
+        verb=chosen(summary["settings"]["favourable"]),
+        level=percent(summary["settings"]["level"]),
         cells=tables.cells(summary),
         comparison=_comparison(summary) if len(sections) > 1 else None,
         sections=sections,
@@ -82,11 +83,6 @@ def to_fragment(summary: dict[str, Any]) -> str:
 def _read(name: str) -> str:
     """Read a file of the templates folder."""
     return (files("evenrisk.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _level(summary: dict[str, Any]) -> str:
-    """Write the confidence level."""
-    return f"{100 * summary['settings']['level']:g} %"
 
 
 def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
@@ -140,7 +136,7 @@ def _buttons(score: dict[str, Any], steps: list[float], axis: drawings.Axis) -> 
 
 def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) -> list[drawings.Plot]:
     """Draw every stratum's gap, and beside it the scores of the same people."""
-    top, level = drawings.highest(summary), _level(summary)
+    top, level = drawings.highest(summary), percent(summary["settings"]["level"])
     left = dict(enumerate(score["distributions"]))
     plots = []
     for parity in score["parities"]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from evenrisk.report import numerals
 from evenrisk.report.drawings import Axis
+from evenrisk.report.words import chosen
 
 RATES = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
 RATE_OF = {"everybody": "selection_rate", "negatives": "fpr", "positives": "tpr"}
@@ -20,14 +21,9 @@ def cells(summary: dict[str, Any]) -> list[list[str]]:
 
 def rate_columns(summary: dict[str, Any]) -> list[dict[str, str]]:
     """Name the rates of the groups; without outcomes there is one."""
-    names = (verb(summary).capitalize(), "TPR", "FPR", "PPV", "Accuracy")
+    names = (chosen(summary["settings"]["favourable"]).capitalize(), "TPR", "FPR", "PPV", "Accuracy")
     columns = [{"key": key, "name": name} for key, name in zip(RATES, names, strict=True)]
     return columns if summary["label"] else columns[:1]
-
-
-def verb(summary: dict[str, Any]) -> str:
-    """Say what happens to people above the cut-off; where that is unfavourable they are not selected."""
-    return "selected" if summary["settings"]["favourable"] == "high" else "flagged"
 
 
 def group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, Any]]:
