@@ -173,7 +173,7 @@ def test_no_higher_than_a_long_momentum_descent_from_the_same_start(some, distan
 @pytest.mark.parametrize("distance", PENALISED)
 def test_a_linear_kernel_is_the_linear_machine(some, distance):
     X, y, race = some
-    settings = {"distance": distance, "eta": 0.1}
+    settings = {"distance": distance, "eta": 0.05}
     linear = FairLinearSVC(**settings).fit(X, y, sensitive_features=race)
     kernel = FairKernelSVC(**settings, kernel="linear").fit(X, y, sensitive_features=race)
     assert kernel.support_vectors_.shape == (4, 4)

@@ -6,10 +6,12 @@ from scipy import sparse
 from scipy.optimize import check_grad
 
 import evenrisk._xp as xp_room
-import evenrisk.objective as objective_room
+import evenrisk.objective._linear as objective_room
+import evenrisk.objective._moments as moments_room
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
+from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world
 
@@ -224,3 +226,41 @@ def test_the_curvature_of_ga_keeps_its_digits_far_from_zero():
     far = THETA + 1e7 * np.eye(5)[4]
     expected = F.curvature(THETA)
     assert F.curvature(far) == pytest.approx(expected, rel=1e-5, abs=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("parity", PARITIES)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_ga_by_moments_is_ga_by_rows(parity, kind, fit_intercept, monkeypatch):
+    w = world()
+    code = np.random.default_rng(0).integers(0, 3, len(w.y))
+    cells = make_cells(PARITIES[parity], w.y, code, 3, w.weight)
+    X, theta = kind(w.X), THETA if fit_intercept else THETA[:4]
+    weight = w.weight.astype(X.dtype)
+
+    def build():
+        scores = ScoreObjective(LOGISTIC, w.y, weight, Penalty(DISTANCES["gaussian"], cells), 0.7)
+        return LinearObjective(scores, X, alpha=0.3, fit_intercept=fit_intercept)
+
+    by_moments = build()
+    monkeypatch.setattr(moments_room, "ENTRIES", 0)
+    by_rows = build()
+    assert by_moments.moments is not None
+    assert by_rows.moments is None
+    rel = 1e-4 if X.dtype == np.float32 else 1e-9
+    for ours, theirs in zip(by_moments(theta), by_rows(theta), strict=True):
+        assert ours == pytest.approx(theirs, rel=rel, abs=rel)
+    assert by_moments.curvature(theta) == pytest.approx(by_rows.curvature(theta), rel=rel, abs=rel)
+
+
+def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
+    F = objective(world(), "gaussian")
+    taken = []
+    of_cell = moments_room._of_cell
+    monkeypatch.setattr(moments_room, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
+    F.with_eta(0.0)(THETA)
+    assert not taken  # nobody needs them without a penalty
+    for eta in (0.1, 0.5):
+        F.with_eta(eta)(THETA)
+        F.with_eta(eta).with_loss(SQUARED_HINGE).curvature(THETA)
+    assert len(taken) == world().cells().n_cells

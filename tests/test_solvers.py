@@ -1,10 +1,12 @@
 """Solvers on functions whose minimum is known."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from evenrisk.solvers import ladder, lbfgs, momentum
+from evenrisk.solvers import RENEW, ladder, lbfgs, momentum, newton
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((6, 6)) * [1, 1, 1, 0.1, 0.1, 3]
@@ -75,6 +77,72 @@ def test_lbfgs_knows_when_rounding_has_the_last_word():
     assert found.theta == pytest.approx(MINIMUM, abs=1e-3)
 
 
+# ---------------------------------------------------------------- newton
+
+
+def valley(theta):
+    """Rosenbrock's, a sum of squares: r = (10(x₁ − x₀²), 1 − x₀), so that Gauss–Newton's matrix is 2JᵀJ."""
+    return rosen(theta), rosen_der(theta)
+
+
+def valley_curvature(theta):
+    J = np.array([[-20 * theta[0], 10.0], [-1.0, 0.0]])
+    return 2 * J.T @ J
+
+
+def test_newton_solves_a_quadratic_at_once():
+    found = newton(quadratic, np.zeros(6), curvature=lambda theta: A, tol=1e-9)
+    assert found.converged
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-6)
+    assert found.n_iter <= 4  # the first step is a careful one
+
+
+def test_newton_follows_a_curved_valley_in_fewer_steps_than_lbfgs():
+    start = np.array([-1.2, 1.0])
+    found = newton(valley, start, curvature=valley_curvature, tol=1e-9)
+    reference = minimize(rosen, start, jac=rosen_der, method="BFGS", options={"gtol": 1e-9})
+    assert found.converged
+    assert found.theta == pytest.approx(reference.x, abs=1e-6)
+    assert found.n_iter < lbfgs(valley, start, tol=1e-9).n_iter
+
+
+def test_the_steps_correct_a_curvature_that_is_wrong():
+    found = newton(quadratic, np.zeros(6), curvature=lambda theta: np.diag(np.diag(A)), tol=1e-9)
+    assert found.converged
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-6)
+
+
+def test_the_curvature_is_taken_anew_now_and_then():
+    asked = []
+
+    def wrong(theta):
+        asked.append(theta)
+        return np.eye(6)
+
+    found = newton(quadratic, np.zeros(6), curvature=wrong, tol=1e-11, renew=4)
+    assert found.converged
+    assert len(asked) == -(-found.n_iter // 4) > 1
+    assert asked[0] == pytest.approx(np.zeros(6))
+    assert RENEW > 4
+
+
+SINGULAR = {
+    "flat directions": np.diag([1.0, 2, 3, 0, 0, 0]),
+    "nothing": np.zeros((6, 6)),
+    "not quite positive": A - 1e-9 * np.eye(6) * np.linalg.eigvalsh(A)[-1],
+    "indefinite": np.diag([1.0, -2, 3, 1, 1, 1]),
+    "not a number": np.full((6, 6), np.nan),
+    "infinite": np.full((6, 6), np.inf),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_newton_lives_with_any_matrix(name):
+    found = newton(quadratic, np.zeros(6), curvature=lambda theta: SINGULAR[name], tol=1e-8)
+    assert found.converged
+    assert found.theta == pytest.approx(MINIMUM, abs=1e-5)
+
+
 def test_momentum_finds_the_minimum():
     found = momentum(quadratic, np.zeros(6), tol=1e-9, max_iter=20_000)
     assert found.theta == pytest.approx(MINIMUM, abs=1e-3)
@@ -98,7 +166,7 @@ def test_the_ladder_stops_below_eta():
     assert ladder(3)[: len(ladder(1))] == ladder(1)
 
 
-@pytest.mark.parametrize("solver", [lbfgs, momentum])
+@pytest.mark.parametrize("solver", [lbfgs, momentum, partial(newton, curvature=lambda theta: A)])
 def test_verbose_logs_every_iteration(solver, capsys):
     found = solver(quadratic, np.zeros(6), tol=1e-3, max_iter=20, verbose=1)
     out, err = capsys.readouterr()
@@ -107,7 +175,7 @@ def test_verbose_logs_every_iteration(solver, capsys):
     assert f"{found.gradient_norm:.3e}" in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("solver", [lbfgs, momentum])
+@pytest.mark.parametrize("solver", [lbfgs, momentum, partial(newton, curvature=lambda theta: A)])
 def test_the_start_is_left_as_it_was(solver):
     start = np.zeros(6)
     solver(quadratic, start, max_iter=10)

@@ -506,7 +506,7 @@ def test_verbose_writes_every_iteration_to_standard_error(some, machine, capsys)
     assert out == ""
     lines = err.splitlines()
     assert [line for line in lines if line.startswith("eta")] == ["eta 0", "eta 0.01", "eta 0.02"]
-    assert sum(line.startswith("lbfgs") for line in lines) == clf.n_iter_
+    assert sum(line.startswith("newton") for line in lines) == clf.n_iter_
 
 
 @each
@@ -521,7 +521,7 @@ def test_verbose_writes_every_iteration_to_standard_error(some, machine, capsys)
         ({"eta": -1}, "`eta` must be a finite number of at least 0, got -1"),
         ({"tol": 0}, "`tol` must be a finite number above 0, got 0"),
         ({"max_iter": 0}, "`max_iter` must be a whole number of at least 1, got 0"),
-        ({"solver": "smo"}, "`solver` must be one of 'auto', 'lbfgs', 'momentum', got 'smo'"),
+        ({"solver": "smo"}, "`solver` must be one of 'auto', 'lbfgs', 'newton', 'momentum', got 'smo'"),
         ({"fit_intercept": "no"}, "`fit_intercept` must be True or False, got 'no'"),
         ({"warm_start": 1}, "`warm_start` must be True or False, got 1"),
     ],

@@ -9,20 +9,19 @@ says how far there is to go, and the rounds end when it is below `tol` of the va
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from evenrisk._xp import to_numpy
 from evenrisk.losses import HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import Solution, lbfgs
+from evenrisk.solvers import Solution, lbfgs, newton
 
 FIRST_MU, NEXT_MU = 0.1, 0.03  # for a fresh start, and for a start with multipliers
 SHRINK, LEAST_MU = 1 / 3, 1e-5  # shrinking faster moves too many kinks at once
 INEXACT = 1e-3  # of μ: the gradient to which a round is solved before the last
-REFRESH = 50  # iterations after which the curvature is taken anew
+STRETCH = 50  # iterations after which to look whether they still lower the value
 FLOOR = 1e-3  # of E x²: curvature where no row bends and no penalty pulls
 FULL_CURVATURE = 1024  # parameters up to which the curvature matrix is formed
 ROUNDS = 40
@@ -69,29 +68,35 @@ class HingeSolver:
     def _minimise(
         self, smooth: LinearObjective, theta: np.ndarray, enough: float, tol: float, max_iter: int
     ) -> Solution:
-        """L-BFGS in stretches, each from the curvature where it begins, until one hardly lowers the value.
+        """Descend in stretches until one hardly lowers the value.
 
         The gradient alone would not end it: where GA pulls the weights to 0, it grows without bound.
         """
-        n_iter, floor, before = 0, FLOOR * smooth.mean_square(), smooth(theta)[0]
-        renewed = len(theta) <= FULL_CURVATURE
+        n_iter, before = 0, smooth(theta)[0]
         while True:
-            solution = lbfgs(
-                smooth,
-                theta,
-                metric=_metric(smooth, theta, floor),
-                tol=enough,
-                max_iter=min(REFRESH if renewed else max_iter, max(max_iter - n_iter, 1)),
-                noise=self.noise,
-                verbose=self.verbose,
-            )
+            solution = self._stretch(smooth, theta, enough, max(min(STRETCH, max_iter - n_iter), 1))
             n_iter += solution.n_iter
             stuck = solution.n_iter == 0
-            idle = renewed and solution.n_iter == REFRESH
-            idle = idle and before - solution.value <= tol * abs(solution.value)
+            idle = solution.n_iter == STRETCH and before - solution.value <= tol * abs(solution.value)
             if solution.converged or idle or stuck or n_iter >= max_iter:
                 return replace(solution, n_iter=n_iter, converged=solution.converged or idle)
             theta, before = solution.theta, solution.value
+
+    def _stretch(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
+        """Newton's method; for many parameters L-BFGS, which does little for kinks but must do."""
+        common: dict[str, Any] = {
+            "tol": tol,
+            "max_iter": max_iter,
+            "noise": self.noise,
+            "verbose": self.verbose,
+        }
+        if len(theta) > FULL_CURVATURE:
+            return lbfgs(smooth, theta, metric=smooth.metric(), **common)
+        floor = FLOOR * smooth.mean_square()
+        floor = np.diag(np.where(floor > 0, floor, 1.0))
+        return newton(
+            smooth, theta, curvature=lambda at: smooth.curvature(at) + floor, renew=STRETCH, **common
+        )
 
 
 def _constant(objective: LinearObjective) -> Solution:
@@ -101,22 +106,3 @@ def _constant(objective: LinearObjective) -> Solution:
     if objective.fit_intercept:
         theta[-1] = np.sign(2 * float((scores.weight * scores.y).sum()) / scores.total - 1)
     return Solution(theta, objective.with_eta(0.0)(theta)[0], 0.0, 0, True)
-
-
-def _metric(objective: LinearObjective, theta: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """Invert the curvature; its diagonal alone would do little for kinks, but for many features must do."""
-    if len(theta) > FULL_CURVATURE:
-        return objective.metric()
-    H = objective.curvature(theta)
-    H[np.diag_indices_from(H)] += np.where(floor > 0, floor, 1.0)
-    factor, failed = dpotrf(H, lower=1, overwrite_a=1)
-    if failed:
-        return objective.metric()
-    inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
-    return np.where(_below(len(inverse)), inverse, inverse.T)
-
-
-@lru_cache(maxsize=4)
-def _below(m: int) -> np.ndarray:
-    """Where the lower triangle is, which alone dpotri fills."""
-    return np.tri(m, dtype=bool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,11 +14,12 @@ from evenrisk._estimator._diagnosis import tell
 from evenrisk._estimator._hinge import HingeSolver
 from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import Solution, ladder, lbfgs, momentum
+from evenrisk.solvers import RENEW, Solution, ladder, lbfgs, momentum, newton
 
-SOLVERS = ("auto", "lbfgs", "momentum")
+SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
-ON_THE_WAY = 1e-4  # points that nobody asked for are solved to this gradient: enough to stay in the basin
+FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
+ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
 
 
 class Settings(NamedTuple):
@@ -43,7 +44,7 @@ def walk(
 ) -> Iterator[Point]:
     """Yield the minimum at each η, walking upwards from the η = 0 fit unless a start is given.
 
-    The way there is L-BFGS whatever the solver, so that all solvers begin at the same point.
+    The way there is "auto" whatever the solver, so that all solvers begin at the same point.
     """
     eps = float(np.finfo(objective.X.dtype).eps)
     tol = max(settings.tol, 100 * eps)  # float32 has no finer gradient
@@ -56,7 +57,7 @@ def walk(
     for eta in _steps(wanted) if start is None else sorted(wanted):
         here = objective.with_eta(eta)
         exact = tol if eta in wanted else max(tol, ON_THE_WAY)
-        last = settings.solver if eta in wanted else "lbfgs"
+        last = settings.solver if eta in wanted else "auto"
         solution = minimise(here, theta, exact, last)
         n_iter += solution.n_iter
         if eta in wanted and first is not None and solution.value > here(nothing)[0]:
@@ -91,6 +92,7 @@ def _minimiser(
     kinked = objective.scores.loss is HINGE
     hinge = HingeSolver(noise, verbose)
     metric = None if kinked else objective.metric()
+    pays, kept = newton_pays(objective), KeptCurvature()
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
@@ -101,9 +103,47 @@ def _minimiser(
             return replace(found, converged=True) if kinked else found
         if kinked:
             return hinge(here, theta, tol=tol, max_iter=max_iter)
-        return lbfgs(here, theta, metric=metric, tol=tol, max_iter=max_iter, noise=noise, verbose=verbose)
+        common: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "noise": noise, "verbose": verbose}
+        if solver == "newton" or (solver == "auto" and pays and here.scores.eta > 0):
+            return kept.minimise(here, theta, **common)
+        return lbfgs(here, theta, metric=metric, **common)
 
     return minimise
+
+
+class KeptCurvature:
+    """Curvature matrices along a path: loss part + 2η·JᵀJ, both parts kept from one η to the next.
+
+    A matrix costs as much as several gradients, and a point of the path begins where the last one ended: the
+    parts taken for the last η give the next one's matrix without another look at the rows.
+    """
+
+    def __init__(self) -> None:
+        self.parts: tuple[np.ndarray, np.ndarray] | None = None
+        self.age = 0  # iterations since they were taken
+
+    def minimise(self, objective: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
+        """Newton from θ; its first matrix may be the kept one."""
+        asked = 0
+
+        def curvature(theta: np.ndarray) -> np.ndarray:
+            nonlocal asked
+            if self.parts is None or self.age >= RENEW or asked:
+                self.parts, self.age = objective.curvature_parts(theta), 0
+            asked += 1
+            bend, gram = self.parts
+            return bend + 2 * objective.scores.eta * gram
+
+        solution = newton(objective, theta, curvature=curvature, **settings)
+        self.age += solution.n_iter
+        return solution
+
+
+def newton_pays(objective: LinearObjective) -> bool:
+    """Whether forming the curvature costs little beside the steps it saves: few features, few pairs."""
+    penalty = objective.scores.penalty
+    pairs = 0 if penalty is None else len(penalty.cells.pairs)
+    return objective.n_features <= FEW_FEATURES and pairs <= FEW_PAIRS
 
 
 def _say_if_not_converged(solution: Solution, eta: float, tol: float, max_iter: int) -> None:

@@ -16,6 +16,7 @@ mini-batch, out-of-core and cluster run the same lines::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
@@ -23,6 +24,8 @@ from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
 
 class Distance(ABC):
     """A feature map ψ of one score, and a residual between two cells' means of ψ."""
+
+    of_two_moments: ClassVar[bool] = False  # whether ψ(g) = (g, g²)
 
     def shift(self, g: Array, cells: Cells) -> Array | float:
         """Give the number to subtract from all g for accuracy's sake; it cannot change the distance."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from evenrisk._types import Array, Cells
 from evenrisk._xp import as_index, detach, namespace, segment_dot, segment_sum, take
@@ -18,6 +19,8 @@ class GaussianDistance(Distance):
     ψ(g) = (g, g²) on the **raw** score, shifted by the pooled mean first: plain g² cancels in float32.
     Each variance gets a floor of 1e-8 times the pair's pooled variance ½(σ₀² + σ₁²) + ¼δ².
     """
+
+    of_two_moments: ClassVar[bool] = True
 
     def shift(self, g: Array, cells: Cells) -> Array | float:
         """Give the weighted mean of g; the distance does not change with it."""

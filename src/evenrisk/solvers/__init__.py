@@ -3,6 +3,7 @@
 from evenrisk.solvers._solution import Solution
 from evenrisk.solvers.lbfgs import lbfgs
 from evenrisk.solvers.momentum import momentum
+from evenrisk.solvers.newton import RENEW, newton
 from evenrisk.solvers.path import ladder
 
-__all__ = ["Solution", "ladder", "lbfgs", "momentum"]
+__all__ = ["RENEW", "Solution", "ladder", "lbfgs", "momentum", "newton"]

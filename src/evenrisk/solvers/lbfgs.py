@@ -1,35 +1,13 @@
-"""L-BFGS that starts from a guess of the curvature, with a line search that ends on slopes, not on values.
-
-SciPy's routine stops as soon as a step no longer lowers the value in float64. Near a minimum the value
-falls with the *square* of the gradient, so that happens at gradients of about 1e-8 (5e-9 on Adult, where
-the coefficients are then 1e-5 off). Here a step may also be accepted because the slope along it has turned
-out right while the value has not visibly risen, after Hager and Zhang (2005); 1e-9 and less are reached.
-"""
+"""L-BFGS that starts from one guess of the curvature."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
+import sys
 
 import numpy as np
 
-from evenrisk.solvers._solution import Function, Solution, log_iteration
-
-MEMORY = 20  # steps remembered; the parameter vector is small beside the data
-DECREASE, CURVATURE = 0.1, 0.9  # the two Wolfe constants
-NOISE = 1e-14  # rounding of the value, relative, in float64
-PATIENCE = 20  # steps in a row that change nothing but the last digits
-MAX_TRIALS = 40  # evaluations of one line search
-
-
-class _Point(NamedTuple):
-    theta: np.ndarray
-    value: float
-    gradient: np.ndarray
-
-    @property
-    def norm(self) -> float:
-        return float(np.max(np.abs(self.gradient), initial=0.0))
+from evenrisk.solvers._descent import NOISE, Settings, descend
+from evenrisk.solvers._solution import Function, Solution
 
 
 def lbfgs(
@@ -42,99 +20,7 @@ def lbfgs(
     noise: float = NOISE,
     verbose: int = 0,
 ) -> Solution:
-    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or its diagonal (m,).
-
-    Where no step lowers the value any more and the best one promises less than the value's own rounding
-    (`noise`, relative), the solver has converged as far as the arithmetic goes.
-    """
-    metric = np.ones(theta.shape) if metric is None else metric
-    memory: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
-    at = _Point(theta, *fun(theta))
-    n_iter, idle, mark, at_rounding = 0, 0, at.norm, False
-    while at.norm > tol and n_iter < max_iter and not at_rounding:
-        step = _direction(at.gradient, memory, metric)
-        promise = -float(at.gradient @ step)
-        rounding = noise * max(abs(at.value), 1e-3)
-        first = 1.0 if memory else 1 / (1 + max(promise, 0.0) ** 0.5)
-        found = _line_search(fun, at, step, first, rounding)
-        if found is None:
-            at_rounding = 0 <= promise <= rounding
-            if not memory:
-                break  # not even straight downhill
-            memory.clear()
-            continue
-        memory.append((found.theta - at.theta, found.gradient - at.gradient))
-        # a step within rounding is still a good one if it and its like bring the gradient down
-        if at.value - found.value > rounding or found.norm <= 0.5 * mark:
-            idle, mark = 0, found.norm
-        else:
-            idle += 1
-        at, n_iter, at_rounding = found, n_iter + 1, idle >= PATIENCE
-        if verbose:
-            log_iteration("lbfgs", n_iter, at.value, at.norm)
-    return Solution(at.theta, at.value, at.norm, n_iter, at.norm <= tol or at_rounding)
-
-
-def _direction(
-    gradient: np.ndarray, memory: deque[tuple[np.ndarray, np.ndarray]], metric: np.ndarray
-) -> np.ndarray:
-    """−H·gradient by the two-loop recursion."""
-    q = -gradient
-    products = []
-    for s, y in reversed(memory):
-        a = (s @ q) / (s @ y)
-        products.append(a)
-        q = q - a * y
-    q = _apply(metric, q)
-    if memory:
-        s, y = memory[-1]
-        q = q * ((s @ y) / (y @ _apply(metric, y)))
-    for (s, y), a in zip(memory, reversed(products), strict=True):
-        q = q + s * (a - (y @ q) / (s @ y))
-    return q
-
-
-def _apply(metric: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return metric * v if metric.ndim == 1 else metric @ v
-
-
-def _line_search(
-    fun: Function, at: _Point, step: np.ndarray, length: float, rounding: float
-) -> _Point | None:
-    """Find a weak Wolfe point along `step` by bracketing; None if there is none to be had."""
-    slope = float(at.gradient @ step)
-    if not slope < 0:
-        return None
-    low, slope_low, high, slope_high = 0.0, slope, np.inf, np.inf
-    for _ in range(MAX_TRIALS):
-        theta = at.theta + length * step
-        trial = _Point(theta, *fun(theta))
-        slope_here = float(trial.gradient @ step)
-        if not _low_enough(trial.value - at.value, slope, slope_here, length, rounding):
-            high, slope_high = length, slope_here
-        elif slope_here < CURVATURE * slope:
-            low, slope_low = length, slope_here
-        elif not np.array_equal(trial.theta, at.theta):
-            return trial
-        else:
-            return None
-        length = _next_length(low, slope_low, high, slope_high)
-    return None
-
-
-def _low_enough(change: float, slope: float, new_slope: float, length: float, rounding: float) -> bool:
-    """Whether the value fell as it should; or, within rounding of the old one, the slope says so."""
-    if change <= DECREASE * length * slope:
-        return True
-    return change <= rounding and new_slope <= (2 * DECREASE - 1) * slope
-
-
-def _next_length(low: float, slope_low: float, high: float, slope_high: float) -> float:
-    """Double while nothing bounds the step; then the zero of the slope by secant, kept inside; else halve."""
-    if not np.isfinite(high):
-        return 2 * low
-    width = high - low
-    if np.isfinite(slope_high) and slope_high > 0:
-        secant = low + width * slope_low / (slope_low - slope_high)
-        return float(np.clip(secant, low + 0.1 * width, high - 0.1 * width))
-    return low + 0.5 * width
+    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or its diagonal (m,)."""
+    guess = np.ones(theta.shape) if metric is None else metric
+    settings = Settings(tol, max_iter, noise, verbose)
+    return descend("lbfgs", fun, theta, lambda _: guess, sys.maxsize, settings)

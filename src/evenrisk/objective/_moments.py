@@ -1,0 +1,104 @@
+"""First and second moments of the features, over all rows and cell by cell.
+
+Conventions
+-----------
+X (n, d); share (n,) the rows' weights, adding up to 1; μ (d,) the mean of all rows, or 0 where the model has
+no intercept to take it up. Moments are about μ and in float64: a column such as a year or an income leaves
+no digits for its spread in E x².
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evenrisk._types import Array
+from evenrisk._xp import as_index, blocks, cast, is_sparse, namespace, to_numpy
+from evenrisk.objective._scores import Penalty
+
+ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
+
+
+def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Give μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
+    d = X.shape[1]
+    if is_sparse(X):
+        X = X.astype(np.float64)
+        mean = X.T @ share * float(centred)
+        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(mean, mean)
+    xp = namespace(share)
+    centre = (X.T @ share) * float(centred)
+    second = np.zeros((d, d))
+    for block in blocks(share):
+        rows = cast(X[block] - centre, xp.float64)
+        second += to_numpy((rows * cast(share[block], xp.float64)[:, None]).T @ rows)
+    return np.asarray(to_numpy(centre), dtype=np.float64), second
+
+
+class CellMoments:
+    """E_f as a function of w alone, for a distance that sees (g, g²) only: free of the number of rows.
+
+    With m_c, S_c the mean and covariance of the features in cell c, the scores g = Xw + b have the mean
+    m_cᵀw + b and the variance wᵀS_c w there; b moves all cells alike and drops out.
+    """
+
+    def __init__(self, penalty: Penalty, X: Array) -> None:
+        self.penalty, self.X = penalty, X
+
+    @classmethod
+    def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
+        """Give them if the distance needs no more and the matrices are small."""
+        if penalty is None or not penalty.distance.of_two_moments:
+            return None
+        on_host = isinstance(X, np.ndarray) or is_sparse(X)
+        small = penalty.cells.n_cells * X.shape[1] ** 2 <= ENTRIES
+        return cls(penalty, X) if on_host and small else None
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """E_f and its gradient in w."""
+        means, slopes = self._psi(w)
+        value, D = self.penalty.of_means(means)
+        return value, np.einsum("cp,cpd->d", D, slopes)
+
+    def gram(self, w: np.ndarray) -> np.ndarray:
+        """JᵀJ (d, d), J = ∂r/∂w."""
+        return self.penalty.gram(*self._psi(w))
+
+    def _psi(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give the cells' means of (g, g²) (c, 2), about the mean score, and their derivatives (c, 2, d)."""
+        centre, covariance = self._moments
+        first, along = centre @ w, covariance @ w
+        means = np.stack([first, along @ w + first**2], axis=1)
+        return means, np.stack([centre, 2 * (along + first[:, None] * centre)], axis=1)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
+        code, weight = as_index(self.penalty.cells.code), self.penalty.cells.weight.astype(np.float64)
+        means, covariances = [], []
+        for cell in range(self.penalty.cells.n_cells):
+            rows = np.flatnonzero(code == cell)
+            share = weight[rows] / weight[rows].sum()
+            mean, covariance = _of_cell(self.X, rows, share)
+            means.append(mean)
+            covariances.append(covariance)
+        shares = to_numpy(self.penalty.cell_weights[0]) / float(weight[code >= 0].sum())
+        centre = np.stack(means)
+        return centre - shares @ centre, np.stack(covariances)
+
+
+def _of_cell(X: Any, rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of some rows of X; dense ones are copied a block at a time."""
+    if is_sparse(X):
+        return second_moments(X[rows], share, centred=True)
+    d = X.shape[1]
+    mean = np.zeros(d)
+    for block in blocks(rows):
+        mean += share[block] @ X[rows[block]]
+    covariance = np.zeros((d, d))
+    for block in blocks(rows):
+        root = (X[rows[block]] - mean) * np.sqrt(share[block])[:, None]
+        covariance += root.T @ root
+    return mean, covariance

@@ -1,0 +1,132 @@
+"""Newton and L-BFGS from the same start: the same minimum, on real rows."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression
+from evenrisk._estimator import _path as path_room
+from evenrisk.datasets import load_adult, load_compas
+from evenrisk.distances import DISTANCES, GapDistance
+from evenrisk.objective import LinearObjective
+from evenrisk.parity import PARITIES
+
+ETAS = {"gap": 5.0, "histogram": 0.2, "gaussian": 0.2}
+# COMPAS has a dozen priors and ages: its many ties leave several minima near one another
+SEPARATED = {("compas", "gap", "equal_opportunity"): 1e-3}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    out = {}
+    for name, (X, y, group) in {"compas": load_compas(), "adult": load_adult(one_hot=True)}.items():
+        X, sd = X.to_numpy(dtype=float), X.to_numpy(dtype=float).std(axis=0)
+        out[name] = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1), y.to_numpy(), group.to_numpy()
+    return out
+
+
+def fit(rows, solver, parity="demographic_parity", weight=None, **settings):
+    X, y, group = rows
+    clf = FairLogisticRegression(parity, solver=solver, alpha=1e-4, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=UserWarning)  # strong penalties end under the majority rate
+        return clf.fit(X, y, weight, sensitive_features=group)
+
+
+def steepness(rows, clf):
+    """The largest entry of the objective's gradient at the fit, from a problem set up afresh."""
+    X, y, group = rows
+    data = clf._check_fit(X, y, None, group)
+    problem = clf._problem(data)
+    return np.abs(problem.objective(np.append(clf.coef_, clf.intercept_))[1]).max()
+
+
+@pytest.mark.parametrize("parity", PARITIES)
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("name", ["compas", "adult"])
+def test_newton_and_lbfgs_end_at_the_same_objective(rows, name, distance, parity):
+    settings = {"distance": distance, "eta": ETAS[distance], "parity": parity}
+    quasi, second = (fit(rows[name], solver, **settings) for solver in ("lbfgs", "newton"))
+    apart = SEPARATED.get((name, distance, parity), 1e-4)
+    assert second.objective_ == pytest.approx(quasi.objective_, rel=apart)
+    for clf in (quasi, second):
+        assert steepness(rows[name], clf) <= clf.tol
+    assert second.n_iter_ <= quasi.n_iter_ + 5
+
+
+def test_a_strong_penalty_takes_newton_a_fraction_of_the_steps(rows):
+    settings = {"eta": 10, "parity": "equalized_odds", "tol": 1e-4}
+    assert fit(rows["adult"], "newton", **settings).n_iter_ <= 60
+    assert fit(rows["adult"], "lbfgs", **settings).n_iter_ > 60
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+def test_weights_and_sparse_rows(rows, solver, distance):
+    X, y, race = (a[:1500] for a in rows["compas"])
+    weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    settings = {"distance": distance, "eta": ETAS[distance], "tol": 1e-8}
+    weighted = fit((X, y, race), solver, weight=weight, **settings)
+    times = weight.astype(int)
+    repeated = fit((X.repeat(times, 0), y.repeat(times), race.repeat(times)), solver, **settings)
+    stored = fit((sparse.csr_array(X), y, race), solver, weight=weight, **settings)
+    for other in (repeated, stored):
+        assert other.objective_ == pytest.approx(weighted.objective_, rel=1e-9)
+        assert other.coef_ == pytest.approx(weighted.coef_, abs=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_without_a_penalty_newton_is_scikit_learns(rows, weighted):
+    X, y, _ = rows["adult"]
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
+    ours = FairLogisticRegression(eta=0, alpha=1e-4, solver="newton", tol=1e-8).fit(X, y, weight)
+    theirs = LogisticRegression(C=1 / (1e-4 * weight.sum()), solver="newton-cholesky", tol=1e-8)
+    theirs.fit(X, y, weight)
+    assert ours.coef_ == pytest.approx(theirs.coef_, abs=1e-4)  # of 0.6: theirs stops earlier
+
+
+@pytest.mark.parametrize("machine", [FairLinearSVC, FairKernelSVC])
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_machines_with_the_squared_hinge(rows, machine, distance):
+    X, y, race = (a[:800] for a in rows["compas"])
+    settings = {"distance": distance, "eta": 0.1, "loss": "squared_hinge"}
+    values = [
+        machine(solver=solver, **settings).fit(X, y, sensitive_features=race).objective_
+        for solver in ("lbfgs", "newton", "auto")
+    ]
+    assert values == pytest.approx([values[0]] * 3, rel=1e-4)
+
+
+def test_auto_takes_newton_where_it_pays(rows, capsys, monkeypatch):
+    def solvers():
+        fit(tuple(a[:500] for a in rows["compas"]), "auto", eta=1, verbose=1)
+        lines = capsys.readouterr().err.splitlines()
+        return {line.split()[0] for line in lines} - {"eta"}
+
+    assert solvers() == {"lbfgs", "newton"}  # the unpenalised fit needs no second order
+    for limit in ("FEW_FEATURES", "FEW_PAIRS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(path_room, limit, 0)
+            assert solvers() == {"lbfgs"}
+
+
+def test_a_path_takes_few_looks_at_the_curvature(rows, monkeypatch):
+    """Points of a path share the parts of the matrix: fewer looks at the rows than values of eta."""
+    looks = []
+    parts = LinearObjective.curvature_parts
+    monkeypatch.setattr(LinearObjective, "curvature_parts", lambda *a: looks.append(1) or parts(*a))
+    X, y, sex = rows["adult"]
+    clf = FairLogisticRegression(alpha=1e-4, tol=1e-4)
+    models = clf.fit_path(X, y, np.geomspace(0.1, 10, 20), sensitive_features=sex)
+    assert sum(model.n_iter_ for model in models) > 20
+    assert 1 <= len(looks) <= 8
+
+
+def test_the_rank_scale_is_served_too(rows):
+    settings = {"distance": GapDistance(scale="rank"), "eta": 0.3}
+    quasi, second = (fit(rows["adult"], solver, **settings) for solver in ("lbfgs", "newton"))
+    assert second.objective_ == pytest.approx(quasi.objective_, rel=1e-4)
+    assert second.n_iter_ < quasi.n_iter_
