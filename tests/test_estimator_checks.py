@@ -67,17 +67,23 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         Logistic("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1),
         Logistic("equal_opportunity", distance="histogram"),
         Logistic("equal_opportunity"),
+        Logistic(calibration="sigmoid"),
+        Logistic(calibration="isotonic"),
         FairLinearSVC(eta=0),
         FairLinearSVC(eta=0, alpha=0.01, loss="squared_hinge", fit_intercept=False),
         Linear(),
         Linear("equal_opportunity", distance="histogram", eta=0.5),
         Linear(distance="gaussian", eta=0.1, alpha=0.1),
         Linear("equal_opportunity", distance=GapDistance(scale="rank"), loss="squared_hinge", alpha=0.01),
+        Linear(calibration="sigmoid", alpha=0.01),
+        Linear(calibration="isotonic", fit_intercept=False),
         FairKernelSVC(eta=0),
         FairKernelSVC(eta=0, kernel="poly", n_components=8, random_state=0, loss="squared_hinge"),
         Kernel(),
         Kernel("equal_opportunity", distance="histogram", eta=0.5, kernel="linear"),
         Kernel(distance="gaussian", eta=0.1, alpha=0.1, n_components=15, random_state=0),
+        Kernel(calibration="sigmoid"),
+        Kernel(calibration="isotonic", n_components=15, random_state=0),
     ]
 )
 def test_scikit_learns_checks(estimator, check):

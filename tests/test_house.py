@@ -19,6 +19,7 @@ PUBLIC = {
     "svm",
     "baselines",
     "metrics",
+    "model_selection",
     "plots",
     "report",
     "datasets",
@@ -37,18 +38,24 @@ MAY_IMPORT = {
     "curves": CORE | DOOR,
     "losses": CORE | DOOR,
     "solvers": CORE | DOOR,
+    "calibration": CORE | DOOR,
     "datasets": CORE | DOOR,
     "distances": CORE,
     "objective": CORE | {"distances"},
     "metrics": CORE | DOOR | {"parity", "curves"},
-    "_estimator": CORE | DOOR | {"parity", "curves", "losses", "solvers", "distances", "objective"},
+    "_estimator": CORE
+    | DOOR
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration"},
     "linear_model": CORE
     | DOOR
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
-    "svm": CORE | DOOR | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"},
+    "svm": CORE
+    | DOOR
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"},
     "baselines": CORE
     | DOOR
     | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    "model_selection": DOOR | {"metrics", "solvers", "calibration"},
     "plots": DOOR | {"metrics"},
     "report": DOOR | {"metrics", "plots", "_files"},
     "paper": PUBLIC | {"_files"},

@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 # public name → the room it lives in; a room is opened when one of its names is asked for, so that
 # `import evenrisk` and `evenrisk --help` cost nothing
 _ROOMS = {
+    "BudgetSearchCV": "model_selection",
     "FairKernelSVC": "svm",
     "FairLinearSVC": "svm",
     "FairLogisticRegression": "linear_model",
@@ -19,9 +20,10 @@ _ROOMS = {
     "Parity": "parity",
     "threshold_profile": "metrics",
 }
-_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "plots", "report")
+_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "model_selection", "plots", "report")
 
 __all__ = [
+    "BudgetSearchCV",
     "FairKernelSVC",
     "FairLinearSVC",
     "FairLogisticRegression",
@@ -30,17 +32,17 @@ __all__ = [
     "HistogramDistance",
     "Parity",
     "datasets",
-    "exceptions",
     "metrics",
     "plots",
     "threshold_profile",
 ]
 
 if TYPE_CHECKING:
-    from evenrisk import datasets, exceptions, metrics, plots
+    from evenrisk import datasets, metrics, plots
     from evenrisk.distances import GapDistance, GaussianDistance, HistogramDistance
     from evenrisk.linear_model import FairLogisticRegression
     from evenrisk.metrics import threshold_profile
+    from evenrisk.model_selection import BudgetSearchCV
     from evenrisk.parity import Parity
     from evenrisk.svm import FairKernelSVC, FairLinearSVC
 

@@ -3,6 +3,7 @@
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._validation import (
+    BudgetWarning,
     CollapseWarning,
     MajorityRateWarning,
     MisalignedIndexWarning,
@@ -12,6 +13,7 @@ from evenrisk._validation import (
 )
 
 __all__ = [
+    "BudgetWarning",
     "CollapseWarning",
     "ConvergenceWarning",
     "MajorityRateWarning",

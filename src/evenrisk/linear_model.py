@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairLinearClassifier
+from evenrisk.calibration import Steps
 from evenrisk.distances import Distance
 from evenrisk.losses import LOGISTIC, Loss
 from evenrisk.parity import Parity
@@ -34,9 +35,16 @@ class FairLogisticRegression(FairLinearClassifier):
         two 0.1 is mild and 0.4 strong. Look at `threshold_profile` of held-out scores to choose it.
     alpha : float, default=0.0
         Weight of the ridge term, not applied to the intercept; ``C = 1/(alpha·n)`` in scikit-learn.
-    solver : {"auto", "lbfgs", "momentum"}, default="auto"
-        "momentum" is the paper's gradient descent; it wants standardised features and a `max_iter` in the
-        thousands. "auto" is "lbfgs".
+    calibration : {"sigmoid", "isotonic"} or None, default=None
+        One strictly increasing map of the raw scores for all groups, fitted to the training data after the
+        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
+        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
+        more freely and wants thousands of rows. Weights count rows here: give them a mean near 1.
+    solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
+        "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs a third
+        to a half of the iterations of "lbfgs"; "auto" is "newton" up to 256 features and 50 pairs of cells
+        wherever there is a penalty, and "lbfgs" else. "momentum" is the paper's gradient descent; it wants
+        standardised features and a `max_iter` in the thousands.
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=1000
@@ -46,7 +54,7 @@ class FairLogisticRegression(FairLinearClassifier):
     warm_start : bool, default=False
         Start from the last fit instead of walking eta up from the unpenalised one.
     random_state : int, RandomState instance or None, default=None
-        Not used: both solvers are deterministic. It is there so that one grid serves all estimators.
+        Not used: the solvers are deterministic. It is there so that one grid serves all estimators.
     verbose : int, default=0
         1 writes one line per iteration to standard error.
 
@@ -60,10 +68,12 @@ class FairLogisticRegression(FairLinearClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    calibration_ : Line, Steps or None
+        The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float
-        The objective at the solution.
+        The objective at the solution, of the scores before calibration.
     penalty_ : float
-        E_f at the solution, without eta.
+        E_f at the solution, without eta, of the scores before calibration.
     n_iter_ : int
         Iterations over the whole path.
     n_features_in_ : int
@@ -102,6 +112,7 @@ class FairLogisticRegression(FairLinearClassifier):
         distance: str | Distance = "gap",
         eta: float = 1.0,
         alpha: float = 0.0,
+        calibration: str | None = None,
         solver: str = "auto",
         fit_intercept: bool = True,
         max_iter: int = 1000,
@@ -114,6 +125,7 @@ class FairLogisticRegression(FairLinearClassifier):
         self.distance = distance
         self.eta = eta
         self.alpha = alpha
+        self.calibration = calibration
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
@@ -131,11 +143,17 @@ class FairLogisticRegression(FairLinearClassifier):
         Returns
         -------
         sklearn.linear_model.LogisticRegression
-            Fitted, independent of evenrisk: for tools that know scikit-learn's own classes only.
+            Fitted, independent of evenrisk: for tools that know scikit-learn's own classes only. A sigmoid
+            calibration goes along; an isotonic one is not linear and is refused.
         """
         from sklearn.linear_model import LogisticRegression
 
         check_is_fitted(self)
+        if isinstance(self.calibration_, Steps):
+            raise ValueError(
+                "`to_sklearn` must have scores that are linear in X, got calibration='isotonic', whose map "
+                "bends. Fit with calibration='sigmoid', a line, or None"
+            )
         model = LogisticRegression(fit_intercept=self.fit_intercept)
         model.coef_, model.intercept_ = self.coef_.copy(), self.intercept_.copy()
         model.classes_, model.n_features_in_ = self.classes_.copy(), self.n_features_in_

@@ -2,7 +2,6 @@
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData, distinct_rows
-from evenrisk._estimator._diagnosis import tell
 from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 
@@ -14,5 +13,4 @@ __all__ = [
     "Problem",
     "TrainingData",
     "distinct_rows",
-    "tell",
 ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
 from evenrisk._estimator._data import TrainingData
-from evenrisk._validation import CollapseWarning, MajorityRateWarning, ReversedRankingWarning
+from evenrisk._validation import CollapseWarning, MajorityRateWarning, ReversedRankingWarning, tell
 from evenrisk._xp import sigmoid
 from evenrisk.curves import auc
 
@@ -17,16 +15,12 @@ COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two po
 AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
 
 
-def tell(message: str, category: type[Warning]) -> None:
-    """Warn at the line, outside this package, that called us."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenrisk."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+def diagnose(g: np.ndarray, calibrated: np.ndarray, data: TrainingData, eta: float) -> None:
+    """Say loudly when the penalty has won: collapse, worse than a constant, reversed ranking.
 
-
-def diagnose(g: np.ndarray, data: TrainingData, eta: float) -> None:
-    """Say loudly when the penalty has won: collapse, worse than a constant, reversed ranking."""
+    Calibration stretches collapsed scores and cannot tell more from them, so that is asked of g; where 0.5
+    lies is asked of the calibrated scores.
+    """
     y, weight = data.y, data.weight
     s = sigmoid(g)
     mean = np.average(s, weights=weight)
@@ -37,7 +31,7 @@ def diagnose(g: np.ndarray, data: TrainingData, eta: float) -> None:
             f"says little. Lower eta (now {eta})",
             CollapseWarning,
         )
-    accuracy = float(np.average((g > 0) == y, weights=weight))
+    accuracy = float(np.average((calibrated > 0) == y, weights=weight))
     positive = float(np.average(y, weights=weight))
     if accuracy < max(positive, 1 - positive) - 1e-12:
         tell(

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator._diagnosis import tell
 from evenrisk._estimator._hinge import HingeSolver
+from evenrisk._validation import tell
 from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import RENEW, Solution, ladder, lbfgs, momentum, newton

@@ -14,6 +14,7 @@ from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._diagnosis import diagnose
 from evenrisk._estimator._path import SOLVERS, Point, Settings, walk
 from evenrisk._validation import check_choice, check_flag, check_member, check_number
+from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
@@ -24,7 +25,7 @@ class Problem(NamedTuple):
     """What is minimised, and how a minimum becomes a fitted model."""
 
     objective: LinearObjective
-    attributes: Callable[[np.ndarray], dict[str, Any]]  # θ → the fitted attributes
+    attributes: Callable[[np.ndarray, Line], dict[str, Any]]  # θ, a map to fold in → the fitted attributes
     start: np.ndarray | None = None  # θ of an earlier fit
 
 
@@ -34,6 +35,7 @@ class PenalisedClassifier(FairClassifier):
     _no_constraint: ClassVar[str] = "eta=0"
     n_features_in_: int
     feature_names_in_: np.ndarray
+    calibration_: Line | Steps | None
 
     def fit_path(
         self,
@@ -81,6 +83,8 @@ class PenalisedClassifier(FairClassifier):
         check_number("tol", self.tol, low=0, strict=True)
         check_number("max_iter", self.max_iter, low=1, whole=True)
         check_choice("solver", self.solver, SOLVERS)
+        if self.calibration is not None:
+            check_choice("calibration", self.calibration, tuple(CALIBRATIONS))
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
 
@@ -107,13 +111,26 @@ class PenalisedClassifier(FairClassifier):
         theta = point.solution.theta
         g = problem.objective.raw_scores(theta)
         penalty = problem.objective.scores.penalty
-        self.__dict__.update(problem.attributes(theta))
+        self.calibration_ = None
+        if self.calibration is not None:
+            self.calibration_ = CALIBRATIONS[self.calibration](g, data.y, data.weight)
+        self.__dict__.update(problem.attributes(theta, self._line))
         self.n_iter_ = point.n_iter
         self.objective_ = point.solution.value
         self.penalty_ = 0.0 if penalty is None else penalty.value(g)
         if self.eta > 0:
-            diagnose(g, data, self.eta)
+            diagnose(g, g if self.calibration_ is None else self.calibration_(g), data, self.eta)
         self._remember(data)
+
+    @property
+    def _line(self) -> Line:
+        """The map that is folded into the fitted coefficients."""
+        calibration = getattr(self, "calibration_", None)
+        return calibration if isinstance(calibration, Line) else IDENTITY
+
+    def _stepped(self, g: np.ndarray) -> np.ndarray:
+        """Map the scores of the fitted coefficients where the map is not folded into them."""
+        return self.calibration_(g) if isinstance(self.calibration_, Steps) else g
 
     def _inherit(self, checked: Self) -> None:
         """Take over what the door learned about the columns."""

@@ -22,16 +22,19 @@ from evenrisk._validation._arrays import (
 )
 from evenrisk._validation._groups import SMALL_CELL, Groups, check_cells, check_groups, group_name
 from evenrisk._validation._warnings import (
+    BudgetWarning,
     CollapseWarning,
     MajorityRateWarning,
     MisalignedIndexWarning,
     MissingSensitiveFeatures,
     ReversedRankingWarning,
     SmallCellWarning,
+    tell,
 )
 
 __all__ = [
     "SMALL_CELL",
+    "BudgetWarning",
     "CollapseWarning",
     "Groups",
     "MajorityRateWarning",
@@ -54,4 +57,5 @@ __all__ = [
     "check_weight",
     "group_name",
     "listed",
+    "tell",
 ]

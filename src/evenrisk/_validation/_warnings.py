@@ -1,4 +1,9 @@
-"""Exceptions and warnings; public as `evenrisk.exceptions`."""
+"""Exceptions and warnings, public as `evenrisk.exceptions`, and how they are said."""
+
+from __future__ import annotations
+
+import sys
+import warnings
 
 
 class MissingSensitiveFeatures(ValueError):
@@ -23,3 +28,15 @@ class MajorityRateWarning(UserWarning):
 
 class ReversedRankingWarning(UserWarning):
     """The fitted model ranks its training data worse than chance (AUC below 0.5)."""
+
+
+class BudgetWarning(UserWarning):
+    """The budget for the gap cannot be met, or cannot be verified at this sample size."""
+
+
+def tell(message: str, category: type[Warning]) -> None:
+    """Warn at the line, outside this package, that called us."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenrisk."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

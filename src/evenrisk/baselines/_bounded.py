@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import FairClassifier, LinearScores, TrainingData, tell
-from evenrisk._validation import check_flag, check_number
+from evenrisk._estimator import FairClassifier, LinearScores, TrainingData
+from evenrisk._validation import check_flag, check_number, tell
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, ScoreObjective
 from evenrisk.parity import PARITIES

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData, tell
+from evenrisk._estimator import TrainingData
+from evenrisk._validation import tell
 from evenrisk._xp import segment_dot
 from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
 from evenrisk.objective import LinearObjective

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData, tell
-from evenrisk._validation import CollapseWarning
+from evenrisk._estimator import TrainingData
+from evenrisk._validation import CollapseWarning, tell
 from evenrisk.baselines._bounded import CovarianceBound, independent, inside
 from evenrisk.baselines._mistakes import Mistakes, convex_concave, solvers
 

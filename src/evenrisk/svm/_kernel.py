@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator import PenalisedClassifier, Problem, TrainingData, distinct_rows
 from evenrisk._validation import check_choice, check_number
+from evenrisk.calibration import Line
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective
 from evenrisk.parity import Parity
@@ -28,7 +29,7 @@ class FairKernelSVC(PenalisedClassifier):
 
     Minimises mean hinge loss + alpha/2·‖f‖² + eta·E_f over g = f(x) + b, f = Σ_j α_j k(x_j, ·), where E_f
     adds up how far the groups' score distributions are apart. The risk is s = sigmoid(g), as in the paper: a
-    monotone map of the margin into (0, 1), not a calibrated probability.
+    monotone map of the margin into (0, 1), not a calibrated probability unless `calibration` makes it one.
 
     Parameters
     ----------
@@ -54,14 +55,24 @@ class FairKernelSVC(PenalisedClassifier):
     alpha : float or None, default=None
         λ, the weight of the norm; None is the paper's 1/(10·Σ weights). ``SVC(C=1/(alpha·n))`` is the same
         machine at ``eta=0``.
+    calibration : {"sigmoid", "isotonic"} or None, default=None
+        One strictly increasing map of the raw scores for all groups, fitted to the training data after the
+        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
+        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
+        more freely and wants thousands of rows. Weights count rows here: give them a mean near 1.
+        The machine has seen these rows: with a kernel so narrow that it learns them by heart the map is too
+        sure, and ``CalibratedClassifierCV(clf, ensemble=False)``, for five more fits, is better.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
     n_components : int or None, default=None
         None is exact. A number takes that many rows at random as landmarks (Nyström): memory then grows with
         n·n_components instead of n².
-    solver : {"auto", "lbfgs", "momentum"}, default="auto"
-        "momentum" is the paper's subgradient descent; on a kernel machine it is far from the minimum after
-        20,000 steps. "auto" is "lbfgs", for the hinge inside the method of multipliers.
+    solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
+        For the squared hinge "newton" takes its steps from the curvature, a matrix of all coefficients, and
+        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" else. The hinge has
+        kinks: all three are the method of multipliers then, with Newton's steps inside. "momentum" is the
+        paper's subgradient descent; on a kernel machine it is far from the minimum after
+        20,000 steps.
     fit_intercept : bool, default=True
         Whether to fit b in g = f(x) + b.
     max_iter : int, default=5000
@@ -92,10 +103,12 @@ class FairKernelSVC(PenalisedClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    calibration_ : Line, Steps or None
+        The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float
-        The objective at the solution, with the true hinge.
+        The objective at the solution, with the true hinge, of the scores before calibration.
     penalty_ : float
-        E_f at the solution, without eta.
+        E_f at the solution, without eta, of the scores before calibration.
     n_iter_ : int
         Iterations over the whole path.
     n_features_in_ : int
@@ -139,6 +152,7 @@ class FairKernelSVC(PenalisedClassifier):
         degree: int = 3,
         coef0: float = 0.0,
         alpha: float | None = None,
+        calibration: str | None = None,
         loss: str = "hinge",
         n_components: int | None = None,
         solver: str = "auto",
@@ -157,6 +171,7 @@ class FairKernelSVC(PenalisedClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.alpha = alpha
+        self.calibration = calibration
         self.loss = loss
         self.n_components = n_components
         self.solver = solver
@@ -168,7 +183,7 @@ class FairKernelSVC(PenalisedClassifier):
         self.verbose = verbose
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Give the raw score g = Σ_j α_j k(x_j, x) + b of each row.
+        """Give the raw score g = Σ_j α_j k(x_j, x) + b of each row, after `calibration_` if isotonic.
 
         Parameters
         ----------
@@ -185,8 +200,10 @@ class FairKernelSVC(PenalisedClassifier):
         support = self.support_ if self._precomputed else self.support_vectors_
         alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
         step = max(BLOCK_BYTES // (8 * len(alpha)), 1)
+        first, index = distinct_rows(X)  # equal rows must tie, and BLAS alone would leave them an ulp apart
+        X = X[first]
         parts = [kernel(X[start : start + step], support) @ alpha for start in range(0, X.shape[0], step)]
-        return np.concatenate(parts) + self.intercept_[0]
+        return self._stepped(np.concatenate(parts) + self.intercept_[0])[index]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -240,11 +257,12 @@ class FairKernelSVC(PenalisedClassifier):
         self.__dict__.pop(other, None)
         r = base.shape[1]
 
-        def attributes(theta: np.ndarray) -> dict[str, Any]:
+        def attributes(theta: np.ndarray, line: Line) -> dict[str, Any]:
+            dual, b = line.fold(reduction.dual(theta[:r]), float(theta[r]) if self.fit_intercept else 0.0)
             return {
                 name: reduction.support,
-                "dual_coef_": reduction.dual(theta[:r])[None, :],
-                "intercept_": theta[r:].copy() if self.fit_intercept else np.zeros(1),
+                "dual_coef_": dual[None, :],
+                "intercept_": np.array([b]),
                 "gamma_": gamma,
             }
 
@@ -284,5 +302,6 @@ class FairKernelSVC(PenalisedClassifier):
             return None
         if self._precomputed and old.max() >= n:
             return None
-        w = reduction.features(old).T @ self.dual_coef_[0]
-        return np.append(w, self.intercept_) if self.fit_intercept else w
+        dual, b = self._line.unfold(self.dual_coef_[0], float(self.intercept_[0]))
+        w = reduction.features(old).T @ dual
+        return np.append(w, b) if self.fit_intercept else w

@@ -28,7 +28,7 @@ class FairLinearSVC(FairLinearClassifier):
 
     Minimises mean hinge loss + alpha/2·‖w‖² + eta·E_f over g = Xw + b, where E_f adds up how far the groups'
     score distributions are apart. The risk is s = sigmoid(g), as in the paper: a monotone map of the margin
-    into (0, 1), not a calibrated probability.
+    into (0, 1), not a calibrated probability unless `calibration` makes it one.
 
     Parameters
     ----------
@@ -44,11 +44,19 @@ class FairLinearSVC(FairLinearClassifier):
     alpha : float or None, default=None
         Weight of the ridge term, not applied to the intercept; None is the paper's 1/(10·Σ weights).
         ``SVC(kernel="linear", C=1/(alpha·n))`` is the same machine at ``eta=0``.
+    calibration : {"sigmoid", "isotonic"} or None, default=None
+        One strictly increasing map of the raw scores for all groups, fitted to the training data after the
+        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
+        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
+        more freely and wants thousands of rows. Weights count rows here: give them a mean near 1.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
-    solver : {"auto", "lbfgs", "momentum"}, default="auto"
-        "momentum" is the paper's subgradient descent; it always takes `max_iter` steps, which should be in
-        the thousands. "auto" is "lbfgs", for the hinge inside the method of multipliers.
+    solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
+        For the squared hinge "newton" takes its steps from the curvature, a matrix of all coefficients, and
+        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" else. The hinge has
+        kinks: all three are the method of multipliers then, with Newton's steps inside. "momentum" is the
+        paper's subgradient descent; it always takes `max_iter` steps, which should be in
+        the thousands.
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=5000
@@ -59,7 +67,7 @@ class FairLinearSVC(FairLinearClassifier):
     warm_start : bool, default=False
         Start from the last fit instead of walking eta up from the unpenalised one.
     random_state : int, RandomState instance or None, default=None
-        Not used: both solvers are deterministic. It is there so that one grid serves all estimators.
+        Not used: the solvers are deterministic. It is there so that one grid serves all estimators.
     verbose : int, default=0
         1 writes one line per iteration to standard error.
 
@@ -73,10 +81,12 @@ class FairLinearSVC(FairLinearClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    calibration_ : Line, Steps or None
+        The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float
-        The objective at the solution, with the true hinge.
+        The objective at the solution, with the true hinge, of the scores before calibration.
     penalty_ : float
-        E_f at the solution, without eta.
+        E_f at the solution, without eta, of the scores before calibration.
     n_iter_ : int
         Iterations over the whole path.
     n_features_in_ : int
@@ -116,6 +126,7 @@ class FairLinearSVC(FairLinearClassifier):
         distance: str | Distance = "gap",
         eta: float = 1.0,
         alpha: float | None = None,
+        calibration: str | None = None,
         loss: str = "hinge",
         solver: str = "auto",
         fit_intercept: bool = True,
@@ -129,6 +140,7 @@ class FairLinearSVC(FairLinearClassifier):
         self.distance = distance
         self.eta = eta
         self.alpha = alpha
+        self.calibration = calibration
         self.loss = loss
         self.solver = solver
         self.fit_intercept = fit_intercept

@@ -1,0 +1,63 @@
+"""The search for the smallest η, knowing nothing of models.
+
+Conventions
+-----------
+`criterion(eta)` is what must not exceed the budget: a held-out gap, or a bound for it. Rungs are 10^(k/2), so
+that two searches look at the same η. The criterion falls with η by and large, not strictly: it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+RATIO = 10**0.5
+PRECISION = 1.1  # ratio of two neighbouring η, the one too small and the other enough
+NEAR = 0.005  # a criterion this close to the best one is as good, at a smaller η
+REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more closely
+
+Criterion = Callable[[float], float]
+
+
+def rungs(low: float, high: float) -> list[float]:
+    """10^(k/2) for all k that lie in [low, high]."""
+    return [RATIO**k for k in range(-40, 41) if low * (1 - 1e-9) <= RATIO**k <= high * (1 + 1e-9)]
+
+
+def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -> float | None:
+    """Give the smallest η with criterion(η) ≤ budget, to a factor of `PRECISION`; None if no rung has it."""
+    if criterion(0.0) <= budget:
+        return 0.0
+    ladder = rungs(low, high)
+    at = min(range(len(ladder)), key=lambda k: abs(ladder[k] - 1.0))
+    if criterion(ladder[at]) <= budget:
+        while at > 0 and criterion(ladder[at - 1]) <= budget:
+            at -= 1
+    else:
+        at += 1
+        while at < len(ladder) and criterion(ladder[at]) > budget:
+            at += 1
+    if at == len(ladder):
+        return None
+    enough, too_small = ladder[at], ladder[at - 1] if at else 0.0
+    while too_small > 0 and enough / too_small > PRECISION:
+        middle = (too_small * enough) ** 0.5
+        if criterion(middle) <= budget:
+            enough = middle
+        else:
+            too_small = middle
+    return enough
+
+
+def best_eta(criterion: Criterion, low: float, high: float) -> float:
+    """Give the smallest η whose criterion is about as low as it gets, for a budget out of reach."""
+    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high))}
+    for _ in range(REFINEMENTS):
+        best = min(tried, key=lambda eta: (tried[eta], eta))
+        below = max((eta for eta in tried if 0 < eta < best), default=None)
+        above = min((eta for eta in tried if eta > best), default=None)
+        for neighbour in (below, above):
+            if neighbour and best > 0:
+                middle = (neighbour * best) ** 0.5
+                tried[middle] = criterion(middle)
+    least = min(tried.values())
+    return min(eta for eta, value in tried.items() if value <= least + NEAR)

@@ -1,0 +1,339 @@
+"""Fair to a budget: "no gap above 0.05 anywhere" instead of an η."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from evenrisk._validation import (
+    BudgetWarning,
+    MissingSensitiveFeatures,
+    check_fraction,
+    check_number,
+    tell,
+)
+from evenrisk.model_selection._bisection import best_eta, smallest_eta
+from evenrisk.model_selection._folds import Data, HeldOut, Tunable
+from evenrisk.model_selection._rows import Rows
+
+if TYPE_CHECKING:
+    from evenrisk.metrics import ThresholdProfile
+    from evenrisk.parity import Parity
+
+N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
+N_PERMUTATIONS = 200  # for the noise floor that a warning names
+COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
+
+
+def _has(method: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), method))
+
+
+class BudgetSearchCV(ClassifierMixin, BaseEstimator):
+    """Find the smallest eta that keeps the gap between groups within a budget at every threshold.
+
+    The gap is measured on held-out scores, pooled over the folds of a cross-validation. The search climbs eta
+    by factors of √10 until the budget is met and bisects from there, each fit beginning where that of a
+    smaller eta ended. The model is then fitted to all rows with the eta found.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any classifier with a parameter `eta` whose `fit` takes `sensitive_features`, or a pipeline with one
+        such step. Its own eta is not used.
+    max_gap : float, default=0.05
+        The budget, above 0 and at most 1: the largest gap allowed at any threshold, in the worst stratum. 1
+        allows everything: eta = 0, and no ``sensitive_features`` needed.
+    confidence : float, default=None
+        None holds the measured gap against the budget. A number such as 0.9 holds an upper bound against it
+        that the true gap exceeds with probability 0.1 at most (a bootstrap band at all thresholds).
+    parity : str or Parity, default=None
+        The rule whose gap is meant; None is the estimator's own.
+    cv : int, splitter or iterable, default=5
+        Number of folds, each with its share of every label in every group; or what scikit-learn takes.
+    eta_range : (float, float), default=(0.01, 1000)
+        Where to look for eta, besides 0.
+    n_jobs : int, default=None
+        How many folds to fit at once; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows into folds and draws the resamples of the bound.
+    verbose : int, default=0
+        1 writes one line per eta to standard error.
+
+    Attributes
+    ----------
+    eta_ : float
+        The eta found.
+    budget_met_ : bool
+        Whether the held-out gap (its bound, with `confidence`) at `eta_` is within the budget.
+    max_gap_ : float
+        The held-out max gap at `eta_`; NaN where no groups were given.
+    path_ : pandas.DataFrame
+        What was tried, by eta: `max_gap`, `bound` (NaN without `confidence`, or where the measured gap is
+        already above the budget), `auc` and `accuracy`, all of the pooled held-out scores.
+    best_estimator_ : estimator
+        Fitted to all rows with `eta_`.
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive class.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (d,)
+        Column names of X, where it had any.
+
+    See Also
+    --------
+    evenrisk.model_selection.tradeoff_path : The whole trade-off, to choose by eye.
+
+    Notes
+    -----
+    Where no eta in the range meets the budget, a :class:`~evenrisk.exceptions.BudgetWarning` says how close
+    it came and what chance alone would show on as many rows, `budget_met_` is False, and the model is the one
+    with the smallest eta whose gap is within 0.005 of the best.
+
+    Examples
+    --------
+    >>> from evenrisk import BudgetSearchCV, FairLogisticRegression
+    >>> from evenrisk.datasets import load_compas
+    >>> X, y, race = load_compas()
+    >>> X = (X - X.mean()) / X.std()
+    >>> search = BudgetSearchCV(FairLogisticRegression(), max_gap=0.12, random_state=0)
+    >>> search = search.fit(X, y, sensitive_features=race)
+    >>> search.budget_met_, round(search.max_gap_, 2)
+    (True, 0.12)
+    """
+
+    # with metadata routing on, pipelines and searches pass the groups through without being told
+    __metadata_request__fit: ClassVar = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        estimator: Any,
+        max_gap: float = 0.05,
+        *,
+        confidence: float | None = None,
+        parity: str | Parity | None = None,
+        cv: Any = 5,
+        eta_range: tuple[float, float] = (0.01, 1000.0),
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.max_gap = max_gap
+        self.confidence = confidence
+        self.parity = parity
+        self.cv = cv
+        self.eta_range = eta_range
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Find eta and fit the model to all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the fits and in the gap.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Required unless the budget is 1; never needed
+            to predict.
+
+        Returns
+        -------
+        self
+            The fitted search.
+        """
+        tunable = Tunable.of(self.estimator)
+        self._check_parameters()
+        data = Data(X, y, sensitive_features, sample_weight)
+        if sensitive_features is None:
+            if self.max_gap < 1:
+                raise MissingSensitiveFeatures(
+                    "`sensitive_features` is required for a budget below 1, got None with "
+                    f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
+                )
+            eta, lineage, path, met = 0.0, [0.0], {0.0: dict.fromkeys(COLUMNS[1:], np.nan)}, True
+        else:
+            search = _Search(self, tunable, data)
+            eta, met = search.result()
+            lineage, path = search.held_out.lineage(eta), search.path
+        model = None
+        for step in lineage:
+            model = tunable.fit(data, step, model, quiet=step != eta)
+        self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
+        self.path_ = _table(path)
+        self._take_over(model, tunable)
+        return self
+
+    def _check_parameters(self) -> None:
+        check_fraction("max_gap", self.max_gap, one=True)
+        if self.confidence is not None:
+            check_fraction("confidence", self.confidence)
+        try:
+            low, high = (check_number("eta_range", eta, low=0, strict=True) for eta in self.eta_range)
+        except (TypeError, ValueError):
+            low, high = 1.0, 0.0
+        if not low < high:
+            raise ValueError(f"`eta_range` must be (low, high) with 0 < low < high, got {self.eta_range!r}")
+
+    def _take_over(self, model: Any, tunable: Tunable) -> None:
+        """Look like the model from the outside."""
+        self.best_estimator_ = model
+        self.classes_ = model.classes_
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Give the label of each row, by the model found.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as they were given to `fit`.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Give 1 − s and s, the risk, for each row, by the model found.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Give the raw score of each row, by the model found.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+class _Search:
+    """One search: what was tried, and what came of it."""
+
+    def __init__(self, settings: BudgetSearchCV, tunable: Tunable, data: Data) -> None:
+        self.settings = settings
+        rng = check_random_state(settings.random_state)
+        self.rows = Rows.of(data, tunable, settings.parity)
+        splits = self.rows.splits(settings.cv, rng)
+        self.seed = int(rng.randint(2**31 - 1))
+        self.held_out = HeldOut(tunable, self.rows.data, splits, settings.n_jobs)
+        self.profiles: dict[float, ThresholdProfile] = {}
+        self.path: dict[float, dict[str, float]] = {}
+
+    def result(self) -> tuple[float, bool]:
+        """Give the η found and whether it meets the budget; say so if not."""
+        budget, (low, high) = self.settings.max_gap, self.settings.eta_range
+        eta = smallest_eta(self._first_criterion, budget, low, high)
+        if eta is not None:
+            return eta, True
+        eta = best_eta(self._bound if self.settings.confidence else self._measured, low, high)
+        self._say(eta)
+        return eta, False
+
+    def _measured(self, eta: float) -> float:
+        """The held-out max gap at this η."""
+        if eta not in self.path:
+            score = self.held_out.scores(eta)
+            self.profiles[eta] = self.rows.profile(score)
+            measured = {"max_gap": self.profiles[eta].max_gap, "bound": np.nan}
+            self.path[eta] = measured | self.rows.quality(score)
+            if self.settings.verbose:
+                print(f"eta {eta:<12.6g} held-out max gap {measured['max_gap']:.4f}", file=sys.stderr)
+        return self.path[eta]["max_gap"]
+
+    def _bound(self, eta: float) -> float:
+        """An upper bound for the true max gap at this η; the resamples are the same for all η."""
+        if not np.isfinite(self.path.get(eta, {}).get("bound", np.nan)):
+            self._measured(eta)
+            level = float(self.settings.confidence or 0)
+            band = self.profiles[eta].band(level, "bootstrap", self._resamples, self.seed)
+            self.path[eta]["bound"] = band.max_gap.high
+        return self.path[eta]["bound"]
+
+    def _first_criterion(self, eta: float) -> float:
+        """What is held against the budget; no bound is drawn where the measured gap is above it already."""
+        measured = self._measured(eta)
+        if self.settings.confidence is None or measured > self.settings.max_gap:
+            return measured
+        return self._bound(eta)
+
+    @property
+    def _resamples(self) -> int:
+        confidence = self.settings.confidence
+        return N_RESAMPLES if confidence is None else max(N_RESAMPLES, int(np.ceil(4 / (1 - confidence))))
+
+    def _say(self, eta: float) -> None:
+        """Warn that the budget is out of reach, or that this many rows cannot tell."""
+        budget, confidence = self.settings.max_gap, self.settings.confidence
+        profile, measured = self.profiles[eta], self.path[eta]["max_gap"]
+        n = len(self.rows.code)
+        if confidence is not None and measured <= budget:
+            needed = profile.certify(budget, confidence, "bootstrap", self._resamples, self.seed).rows_needed
+            enough = "" if needed is None else f"; about {needed:,} rows in every cell would be enough"
+            message = (
+                f"a max gap of {budget:g} cannot be verified with {n:,} rows: the held-out max gap comes "
+                f"down to {measured:.3f} (eta={eta:.4g}), but its upper bound at confidence {confidence:g} "
+                f"is {self.path[eta]['bound']:.3f}{enough}"
+            )
+        else:
+            floor = profile.noise_floor(N_PERMUTATIONS, self.seed).mean
+            message = (
+                f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to {budget:g}: it "
+                f"comes down to {measured:.3f} (eta={eta:.4g}). On these {n:,} rows a score that has nothing "
+                f"to do with the groups shows {floor:.3f} by chance"
+            )
+        tell(message, BudgetWarning)
+
+
+def _table(path: dict[float, dict[str, float]]) -> Any:
+    """One row per η tried, the smallest first."""
+    import pandas as pd
+
+    rows = [{"eta": eta} | path[eta] for eta in sorted(path)]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

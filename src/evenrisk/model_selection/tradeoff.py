@@ -1,0 +1,105 @@
+"""The whole trade-off between quality and the gap, along η."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from evenrisk._validation import check_number
+from evenrisk.model_selection._folds import Data, HeldOut, Tunable
+from evenrisk.model_selection._rows import Rows
+
+if TYPE_CHECKING:
+    from evenrisk.parity import Parity
+
+
+def tradeoff_path(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    etas: Sequence[float],
+    parity: str | Parity | None = None,
+    sample_weight: Any = None,
+    cv: Any = 5,
+    name: str | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> Any:
+    """Measure quality and gap of held-out scores at each of several eta.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Any classifier with a parameter `eta`, or a pipeline with one such step, as in
+        :class:`~evenrisk.BudgetSearchCV`.
+    X, y, sensitive_features, sample_weight
+        As in its `fit`.
+    etas : sequence of float
+        Values of eta, 0 or more.
+    parity : str or Parity, default=None
+        The rule whose gap is measured; None is the estimator's own.
+    cv : int, splitter or iterable, default=5
+        Number of folds, each with its share of every label in every group; or what scikit-learn takes.
+    name : str, default=None
+        What to write into the column `method`; None is the estimator's class.
+    n_jobs : int, default=None
+        How many folds to fit at once; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows into folds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per eta, smallest first: `method`, `eta`; `max_gap` (worst stratum), `rank_gap`, `mean_gap`,
+        `auc` and `accuracy` of the pooled held-out scores; and `max_gap_error`, `auc_error`,
+        `accuracy_error`, the standard errors of the folds' means. The mean gap is over raw scores.
+
+    See Also
+    --------
+    evenrisk.plots.TradeoffDisplay.from_frame : Draws it.
+
+    Examples
+    --------
+    >>> from evenrisk import FairLogisticRegression
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.model_selection import tradeoff_path
+    >>> X, y, race = load_compas()
+    >>> X = (X - X.mean()) / X.std()
+    >>> clf = FairLogisticRegression()
+    >>> path = tradeoff_path(clf, X, y, sensitive_features=race, etas=[0, 1, 5], random_state=0)
+    >>> bool(path["max_gap"].is_monotonic_decreasing)
+    True
+    """
+    import pandas as pd
+
+    tunable = Tunable.of(estimator)
+    wanted = _check_etas(etas)
+    rows = Rows.of(Data(X, y, sensitive_features, sample_weight), tunable, parity)
+    splits = rows.splits(cv, check_random_state(random_state))
+    held_out = HeldOut(tunable, rows.data, splits, n_jobs)
+    label = type(tunable.holder).__name__ if name is None else name
+    table = [{"method": label, "eta": eta} | _point(rows, splits, held_out.scores(eta)) for eta in wanted]
+    return pd.DataFrame(table)
+
+
+def _check_etas(etas: Any) -> list[float]:
+    if np.ndim(etas) != 1 or len(etas) == 0:
+        raise ValueError(f"`etas` must be a sequence of at least 1 number, got {etas!r}")
+    return sorted({float(check_number("etas", eta, low=0)) for eta in etas})
+
+
+def _point(rows: Rows, splits: list[tuple[np.ndarray, np.ndarray]], score: np.ndarray) -> dict[str, float]:
+    """Pooled values, and standard errors from the folds'."""
+    profile = rows.profile(score)
+    pooled = {"max_gap": profile.max_gap, "rank_gap": profile.rank_gap, "mean_gap": profile.mean_gap}
+    pooled |= rows.quality(score)
+    folds = [{"max_gap": rows.profile(score, test).max_gap} | rows.quality(score, test) for _, test in splits]
+    for column in ("max_gap", "auc", "accuracy"):
+        values = [fold[column] for fold in folds]
+        pooled[f"{column}_error"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
+    return pooled
