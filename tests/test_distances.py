@@ -21,6 +21,8 @@ DISTANCES = {
     "gap-coarse": (GapDistance(n_thresholds=30), 1e-5),
     "gap-rank": (GapDistance(scale="rank"), 1e-7),
     "gap-rank-window": (GapDistance(scale="rank", window=(0.3, 0.7), n_thresholds=100), 1e-7),
+    "gap-power": (GapDistance(power=8), 1e-6),
+    "gap-rank-power": (GapDistance(scale="rank", power=5.5), 1e-7),
     "histogram": (HistogramDistance(), 1e-5),
     "histogram-fine": (HistogramDistance(n_bins=50, bandwidth=0.03, floor=1e-4), 1e-5),
     "gaussian": (GaussianDistance(), 1e-5),

@@ -36,15 +36,23 @@ class GapDistance(Distance):
         "rank" integrates over the people, ∫ (F₀ − F₁)² dH with H = ½(F₀ + F₁) (Cramér–von Mises), so
         that squeezing gains nothing as long as the sd of s is at least ten grid steps. The window stays
         in units of s.
+    power : float, default=2.0
+        p in d = (∫ abs(F₀ − F₁)^p)^(2/p), the squared p-norm of the gap, 2 or more. The larger it is the more
+        the worst thresholds count, and at infinity d would be the squared max gap; 8 is near that and
+        smooth.
     """
 
     n_thresholds: int = 400
     window: tuple[float, float] = (0.0, 1.0)
     scale: str = "score"
+    power: float = 2.0
 
     def __post_init__(self) -> None:
         if not (isinstance(self.n_thresholds, (int, np.integer)) and self.n_thresholds >= 2):
             raise ValueError(f"`n_thresholds` must be a whole number, 2 or more, got {self.n_thresholds!r}")
+        number = isinstance(self.power, (int, float, np.number)) and not isinstance(self.power, bool)
+        if not (number and 2 <= self.power < np.inf):
+            raise ValueError(f"`power` must be a number, 2 or more, got {self.power!r}")
         if self.scale not in ("score", "rank"):
             raise ValueError(f"`scale` must be 'score' or 'rank', got {self.scale!r}")
         try:
@@ -71,43 +79,98 @@ class GapDistance(Distance):
         return _to_nodes(m0 / 8 - m1 / 2 + m2 / 2, 0.75 * m0 - m2, m0 / 8 + m1 / 2 + m2 / 2)
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """r_j = √Δ·U_j on the score scale, √m_j·u_j on the rank scale (see `compare`)."""
+        """r_j = √w_j·U_j, w_j the measure of threshold j (see `compare`); for other powers see `_steepened`.
+
+        On the score scale w_j = Δ; on the rank scale w_j = m_j and u_j takes the place of U_j.
+        """
         xp = namespace(a)
-        below = np.tri(self.n_nodes)  # U_j = Σ_{i ≤ j}
+        below = np.tri(self.n_nodes)[self._kept]  # U_j = Σ_{i ≤ j}
+        half = 0.5 * np.eye(self.n_nodes)[self._kept]
         if self.scale == "score":
-            rows = as_array(self.step**0.5 * below[self._kept], a) + 0 * a[..., None, :1]
-            return self.step**0.5 * cumsum(a - b, -1)[..., self._kept], rows, -rows
-        mass, u = self._ranks(a, b)
-        root = xp.sqrt(mass)
-        positive = mass > 0
-        # ψ'² ≤ 2ψ, so where a node holds no mass its derivative holds none either
-        in_mass = xp.where(positive, u / (4 * xp.where(positive, root, 1 + 0 * root)), 0 * u)
-        in_u = as_array(below[self._kept] - 0.5 * np.eye(self.n_nodes)[self._kept], a) * root[..., None]
-        diagonal = as_array(np.eye(self.n_nodes)[self._kept], a) * in_mass[..., None]
-        return root * u, diagonal + in_u, diagonal - in_u
+            u = cumsum(a - b, -1)[..., self._kept]
+            root = as_array(self.step**0.5, a) + 0 * u
+            in_u, in_mass = as_array(below, a), 0 * u
+        else:
+            mass, u = self._ranks(a, b)
+            positive = mass > 0
+            root = xp.sqrt(mass)
+            # ψ'² ≤ 2ψ, so where a node holds no mass its derivative holds none either
+            in_mass = xp.where(positive, 0.25 / xp.where(positive, root, 1 + 0 * root), 0 * root)
+            in_u = as_array(below - half, a)
+        h, slope = self._steep(u)
+        through_mass = as_array(2 * half, a) * (in_mass * h)[..., None]
+        through_u = in_u * (root * slope)[..., None]
+        q = root * h
+        return self._steepened(q, through_mass + through_u, through_mass - through_u)
 
     def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
-        if self.scale == "score":
+        if self.scale == "score" and self.power == 2:
             return self.step**0.5 * cumsum(A - B, 0)[self._kept]
         return super().residual_rows(a, b, A, B)
 
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """d and its derivatives, by cumulative sums instead of the residual's matrices.
+        """d = S^(2/p), S = Σ_j w_j·|u_j|^p, and its derivatives, by cumulative sums instead of matrices.
 
-        Score: Σ_j Δ·U_j². Rank: Σ_j m_j·u_j² with m = ½(a + b) and u_j = ½(U_{j−1} + U_j), differentiated
-        through m too.
+        Score: w_j = Δ and u = U. Rank: w = m = ½(a + b) and u_j = ½(U_{j−1} + U_j), differentiated through m
+        too.
         """
         xp = namespace(a)
         if self.scale == "score":
-            U = cumsum(a - b, -1)[..., self._kept]
-            in_a = self._above(2 * self.step * U)
-            return self.step * xp.sum(U * U, axis=-1), in_a, -in_a
+            u = cumsum(a - b, -1)[..., self._kept]
+            d, in_S = self._root(xp.sum(self.step * self._raised(u), axis=-1))
+            in_a = self._above(in_S * self.step * self._raised_slope(u))
+            return d, in_a, -in_a
         mass, u = self._ranks(a, b)
-        v = 2 * mass * u
-        through_mass = self._padded(0.5 * u * u)
+        raised = self._raised(u)
+        d, in_S = self._root(xp.sum(mass * raised, axis=-1))
+        v = in_S * mass * self._raised_slope(u)
+        through_mass = self._padded(in_S * 0.5 * raised)
         through_u = self._above(v) - self._padded(0.5 * v)
-        return xp.sum(mass * u * u, axis=-1), through_mass + through_u, through_mass - through_u
+        return d, through_mass + through_u, through_mass - through_u
+
+    def _raised(self, u: Array) -> Array:
+        """abs(u)^p."""
+        return u * u if self.power == 2 else namespace(u).abs(u) ** self.power
+
+    def _raised_slope(self, u: Array) -> Array:
+        """The derivative of abs(u)^p."""
+        if self.power == 2:
+            return 2 * u
+        xp = namespace(u)
+        return self.power * u * xp.abs(u) ** (self.power - 2)
+
+    def _root(self, S: Array) -> tuple[Array, Array]:
+        """S^(2/p), and its derivative with one more axis; both 0 where S is."""
+        if self.power == 2:
+            return S, (1 + 0 * S)[..., None]
+        xp = namespace(S)
+        safe = xp.where(S > 0, S, 1 + 0 * S)
+        d = xp.where(S > 0, safe ** (2 / self.power), 0 * S)
+        return d, (2 / self.power * d / safe)[..., None]
+
+    def _steep(self, u: Array) -> tuple[Array, Array]:
+        """Give h = u·abs(u)^(p/2 − 1), whose square is abs(u)^p, and its derivative."""
+        if self.power == 2:
+            return u, 1 + 0 * u
+        steep = namespace(u).abs(u) ** (self.power / 2 - 1)
+        return u * steep, self.power / 2 * steep
+
+    def _steepened(self, q: Array, in_a: Array, in_b: Array) -> tuple[Array, Array, Array]:
+        """Turn q with ‖q‖² = S into r = q·S^e with ‖r‖² = S^(2/p), e = 1/p − ½, and its derivatives."""
+        if self.power == 2:
+            return q, in_a, in_b
+        xp = namespace(q)
+        S = xp.sum(q * q, axis=-1)[..., None]
+        safe = xp.where(S > 0, S, 1 + 0 * S)
+        e = 1 / self.power - 0.5
+        scale = safe**e
+
+        def scaled(in_x: Array) -> Array:
+            along = xp.sum(q[..., :, None] * in_x, axis=-2)[..., None, :]
+            return (in_x + (2 * e * q / safe)[..., None] * along) * scale[..., None]
+
+        return q * scale, scaled(in_a), scaled(in_b)
 
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).

@@ -2,15 +2,17 @@
 
 Conventions
 -----------
-`criterion(eta)` is what must not exceed the budget: a held-out gap, or a bound for it. Rungs are 10^(k/2), so
-that two searches look at the same η. The criterion falls with η by and large, not strictly: it is measured.
+`criterion(eta)` is what must not exceed the budget: a held-out gap, or a bound for it. It falls with η by and
+large, not strictly: it is measured. Rungs are 10^(k/2), so that two searches look at the same η.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil, floor, log10
 
-RATIO = 10**0.5
+RUNGS = 2  # per factor of ten, on the way up
+FINE_RUNGS = 4  # where a budget is out of reach: what few rows measure is rough
 PRECISION = 1.1  # ratio of two neighbouring η, the one too small and the other enough
 NEAR = 0.005  # a criterion this close to the best one is as good, at a smaller η
 REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more closely
@@ -18,9 +20,11 @@ REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more
 Criterion = Callable[[float], float]
 
 
-def rungs(low: float, high: float) -> list[float]:
-    """10^(k/2) for all k that lie in [low, high]."""
-    return [RATIO**k for k in range(-40, 41) if low * (1 - 1e-9) <= RATIO**k <= high * (1 + 1e-9)]
+def rungs(low: float, high: float, per_decade: int = RUNGS) -> list[float]:
+    """10^(k/per_decade) for all k that lie in [low, high]."""
+    first = ceil(log10(low) * per_decade - 1e-9)
+    last = floor(log10(high) * per_decade + 1e-9)
+    return [10 ** (k / per_decade) for k in range(first, last + 1)]
 
 
 def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -> float | None:
@@ -50,7 +54,7 @@ def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -
 
 def best_eta(criterion: Criterion, low: float, high: float) -> float:
     """Give the smallest η whose criterion is about as low as it gets, for a budget out of reach."""
-    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high))}
+    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high, FINE_RUNGS))}
     for _ in range(REFINEMENTS):
         best = min(tried, key=lambda eta: (tried[eta], eta))
         below = max((eta for eta in tried if 0 < eta < best), default=None)

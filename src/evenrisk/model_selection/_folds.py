@@ -114,6 +114,7 @@ class HeldOut:
     data: Data
     splits: list[tuple[np.ndarray, np.ndarray]]
     n_jobs: int | None = None
+    warm: bool = True
     models: dict[float, list[Any]] = field(default_factory=dict)
     begun_at: dict[float, float | None] = field(default_factory=dict)
 
@@ -127,13 +128,19 @@ class HeldOut:
             for split, start in zip(self.splits, starts, strict=True)
         )
         done = Parallel(n_jobs=self.n_jobs)(jobs)
-        if self.tunable.warm:
+        if self.warm and self.tunable.warm:
             self.models[eta] = [model for model, _ in done]
         self.begun_at[eta] = before
         out = np.full(_num_samples(self.data.X), np.nan)
         for (_, test), (_, score) in zip(self.splits, done, strict=True):
             out[test] = score
         return out
+
+    def begin_afresh(self) -> None:
+        """Forget the fits, and begin every other one from scratch."""
+        self.models.clear()
+        self.begun_at.clear()
+        self.warm = False
 
     def lineage(self, eta: float) -> list[float]:
         """Give the η that the fits at this η came through, the first one fitted from scratch."""

@@ -272,6 +272,9 @@ class _Search:
         eta = smallest_eta(self._first_criterion, budget, low, high)
         if eta is not None:
             return eta, True
+        # every fit from scratch now, as in a grid search: a strong penalty on few rows has many minima
+        self.held_out.begin_afresh()
+        self.path.clear()
         eta = best_eta(self._bound if self.settings.confidence else self._measured, low, high)
         self._say(eta)
         return eta, False
