@@ -233,17 +233,20 @@ def test_a_budget_that_so_few_rows_cannot_verify(few):
     assert found.max_gap_ <= 0.1
     message = str(next(w.message for w in caught if w.category is BudgetWarning))
     shown = re.search(
-        r"comes down to ([\d.]+) \(eta=.*upper bound at confidence 0.9 is ([\d.]+); about", message
+        r"max gap is ([\d.]+) at eta=.*upper bound at confidence 0.9 below ([\d.]+) \(eta", message
     )
     assert float(shown[1]) == pytest.approx(found.max_gap_, abs=5e-4)
-    assert float(shown[2]) > 0.1
+    assert float(shown[2]) == pytest.approx(found.path_.bound.min(), abs=5e-4)
+    assert found.path_.bound.min() > 0.1
     assert "rows in every cell would be enough" in message
+    assert found.eta_ == search(few, 0.1, cv=3).eta_  # what the measured gap alone would choose
 
 
 def test_an_impossible_budget_ends_near_a_grid_searchs_best(compas):
     rows = tuple(a[:200] for a in compas)
     splits = list(KFold(5, shuffle=True, random_state=0).split(rows[0]))
-    with pytest.warns(UserWarning) as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         found = search(rows, 0.001, cv=splits)
     assert not found.budget_met_
     gaps = []
@@ -427,7 +430,7 @@ BAD = {
         {"estimator": LogisticRegression()},
         {},
         ValueError,
-        "must have one parameter `eta`, its own or that of one step of a pipeline, got none in LogisticRegression",
+        "one parameter `eta`, its own or that of one step of a pipeline, got none in LogisticRegression",
     ),
     "two etas": (
         {"estimator": make_pipeline(FairLogisticRegression(), FairLinearSVC())},

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._validation import (
-    BudgetWarning,
     MissingSensitiveFeatures,
     check_fraction,
     check_number,
-    tell,
 )
-from evenrisk.model_selection._bisection import best_eta, smallest_eta
-from evenrisk.model_selection._folds import Data, HeldOut, Tunable
-from evenrisk.model_selection._rows import Rows
+from evenrisk.model_selection._folds import Data, Tunable
+from evenrisk.model_selection._search import Search
 
 if TYPE_CHECKING:
-    from evenrisk.metrics import ThresholdProfile
     from evenrisk.parity import Parity
 
-N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
-N_PERMUTATIONS = 200  # for the noise floor that a warning names
 COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
 
 
@@ -94,7 +87,9 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     -----
     Where no eta in the range meets the budget, a :class:`~evenrisk.exceptions.BudgetWarning` says how close
     it came and what chance alone would show on as many rows, `budget_met_` is False, and the model is the one
-    with the smallest eta whose gap is within 0.005 of the best.
+    with the smallest eta whose gap is within 0.005 of the best. Where the measured gap meets it but these
+    rows cannot verify that at the `confidence` asked for, `budget_met_` is False too, the model is the one
+    that meets it as measured, and the warning says how many rows would be enough.
 
     Examples
     --------
@@ -165,7 +160,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
                 )
             eta, lineage, path, met = 0.0, [0.0], {0.0: dict.fromkeys(COLUMNS[1:], np.nan)}, True
         else:
-            search = _Search(self, tunable, data)
+            search = Search(self, tunable, data)
             eta, met = search.result()
             lineage, path = search.held_out.lineage(eta), search.path
         model = None
@@ -251,87 +246,6 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
-
-
-class _Search:
-    """One search: what was tried, and what came of it."""
-
-    def __init__(self, settings: BudgetSearchCV, tunable: Tunable, data: Data) -> None:
-        self.settings = settings
-        rng = check_random_state(settings.random_state)
-        self.rows = Rows.of(data, tunable, settings.parity)
-        splits = self.rows.splits(settings.cv, rng)
-        self.seed = int(rng.randint(2**31 - 1))
-        self.held_out = HeldOut(tunable, self.rows.data, splits, settings.n_jobs)
-        self.profiles: dict[float, ThresholdProfile] = {}
-        self.path: dict[float, dict[str, float]] = {}
-
-    def result(self) -> tuple[float, bool]:
-        """Give the η found and whether it meets the budget; say so if not."""
-        budget, (low, high) = self.settings.max_gap, self.settings.eta_range
-        eta = smallest_eta(self._first_criterion, budget, low, high)
-        if eta is not None:
-            return eta, True
-        # every fit from scratch now, as in a grid search: a strong penalty on few rows has many minima
-        self.held_out.begin_afresh()
-        self.path.clear()
-        eta = best_eta(self._bound if self.settings.confidence else self._measured, low, high)
-        self._say(eta)
-        return eta, False
-
-    def _measured(self, eta: float) -> float:
-        """The held-out max gap at this η."""
-        if eta not in self.path:
-            score = self.held_out.scores(eta)
-            self.profiles[eta] = self.rows.profile(score)
-            measured = {"max_gap": self.profiles[eta].max_gap, "bound": np.nan}
-            self.path[eta] = measured | self.rows.quality(score)
-            if self.settings.verbose:
-                print(f"eta {eta:<12.6g} held-out max gap {measured['max_gap']:.4f}", file=sys.stderr)
-        return self.path[eta]["max_gap"]
-
-    def _bound(self, eta: float) -> float:
-        """An upper bound for the true max gap at this η; the resamples are the same for all η."""
-        if not np.isfinite(self.path.get(eta, {}).get("bound", np.nan)):
-            self._measured(eta)
-            level = float(self.settings.confidence or 0)
-            band = self.profiles[eta].band(level, "bootstrap", self._resamples, self.seed)
-            self.path[eta]["bound"] = band.max_gap.high
-        return self.path[eta]["bound"]
-
-    def _first_criterion(self, eta: float) -> float:
-        """What is held against the budget; no bound is drawn where the measured gap is above it already."""
-        measured = self._measured(eta)
-        if self.settings.confidence is None or measured > self.settings.max_gap:
-            return measured
-        return self._bound(eta)
-
-    @property
-    def _resamples(self) -> int:
-        confidence = self.settings.confidence
-        return N_RESAMPLES if confidence is None else max(N_RESAMPLES, int(np.ceil(4 / (1 - confidence))))
-
-    def _say(self, eta: float) -> None:
-        """Warn that the budget is out of reach, or that this many rows cannot tell."""
-        budget, confidence = self.settings.max_gap, self.settings.confidence
-        profile, measured = self.profiles[eta], self.path[eta]["max_gap"]
-        n = len(self.rows.code)
-        if confidence is not None and measured <= budget:
-            needed = profile.certify(budget, confidence, "bootstrap", self._resamples, self.seed).rows_needed
-            enough = "" if needed is None else f"; about {needed:,} rows in every cell would be enough"
-            message = (
-                f"a max gap of {budget:g} cannot be verified with {n:,} rows: the held-out max gap comes "
-                f"down to {measured:.3f} (eta={eta:.4g}), but its upper bound at confidence {confidence:g} "
-                f"is {self.path[eta]['bound']:.3f}{enough}"
-            )
-        else:
-            floor = profile.noise_floor(N_PERMUTATIONS, self.seed).mean
-            message = (
-                f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to {budget:g}: it "
-                f"comes down to {measured:.3f} (eta={eta:.4g}). On these {n:,} rows a score that has nothing "
-                f"to do with the groups shows {floor:.3f} by chance"
-            )
-        tell(message, BudgetWarning)
 
 
 def _table(path: dict[float, dict[str, float]]) -> Any:

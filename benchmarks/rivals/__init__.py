@@ -1,0 +1,20 @@
+"""Other ways to a fair score, each behind the same few words (`rivals._protocol.Rival`).
+
+Every rival is trained to the end of its own objective on the same rows, with the same ridge where it is a
+linear model; its settings run from none or little fairness to as much as it can give.
+"""
+
+from rivals._protocol import Rival, Score
+from rivals.exponentiated_gradient import EXPONENTIATED_GRADIENT
+from rivals.fairret_norm import FAIRRET
+from rivals.grid_search import GRID_SEARCH
+from rivals.mmd import MMD
+from rivals.plain import PLAIN
+from rivals.threshold_optimizer import THRESHOLD_OPTIMIZER
+from rivals.transport import TRANSPORT
+from rivals.zafar import ZAFAR_DP, ZAFAR_EO
+
+BLIND = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD)
+AWARE = (THRESHOLD_OPTIMIZER, TRANSPORT)
+
+__all__ = ["AWARE", "BLIND", "Rival", "Score"]

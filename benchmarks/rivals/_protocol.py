@@ -1,0 +1,44 @@
+"""What every rival is to the benchmark: a name, its settings from weak to strong, and a fit along them.
+
+Conventions
+-----------
+X (n, d) float64 and standardised, y 0/1, groups 0/1, parity "demographic_parity" or "equalized_odds". A score
+takes (X, groups) and gives a risk in [0, 1] for every row; that of a blind rival never looks at groups.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+Score = Callable[[np.ndarray, Any], np.ndarray]
+
+ALPHA = 1e-4  # ridge of every linear model here, α/2·‖w‖² beside the mean log loss
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A way to a fair score; `settings` has no entry for a parity that it does not serve."""
+
+    name: str
+    path: Callable[..., list[Score]]  # (X, y, groups, settings, *, parity, seed): a score for each setting
+    settings: Mapping[str, Sequence[Any]]
+    aware: bool = False  # needs the attribute at prediction
+    randomised: bool = False  # the score is the chance of a yes, not a risk to be cut at 0.5
+    most_rows: float = np.inf  # that it can be fitted to in minutes
+
+    def fit(self, X, y, groups, setting, *, parity, seed) -> Score:
+        """Fit at one setting."""
+        return self.path(X, y, groups, (setting,), parity=parity, seed=seed)[0]
+
+
+def plain_model(n: int) -> LogisticRegression:
+    """Logistic regression with `ALPHA` on n rows, solved to the end."""
+    return LogisticRegression(C=1 / (ALPHA * n), max_iter=2000, tol=1e-6)
+
+
+def risk_of(model) -> Score:
+    """`predict_proba` of a blind model as a score."""
+    return lambda X, groups: model.predict_proba(X)[:, 1]
