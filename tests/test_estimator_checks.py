@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, GapDistance
+from evenrisk import BudgetSearchCV, FairKernelSVC, FairLinearSVC, FairLogisticRegression, GapDistance
 
 pytestmark = [
     # the checks' data sets have a dozen rows, are separable, or random
@@ -67,8 +67,12 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         Logistic("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1),
         Logistic("equal_opportunity", distance="histogram"),
         Logistic("equal_opportunity"),
+        Logistic(distance=GapDistance(power=8)),
+        Logistic(solver="lbfgs"),
         Logistic(calibration="sigmoid"),
         Logistic(calibration="isotonic"),
+        BudgetSearchCV(FairLogisticRegression(), max_gap=1),
+        BudgetSearchCV(FairLinearSVC(calibration="isotonic"), max_gap=1),
         FairLinearSVC(eta=0),
         FairLinearSVC(eta=0, alpha=0.01, loss="squared_hinge", fit_intercept=False),
         Linear(),

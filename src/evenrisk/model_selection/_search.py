@@ -1,4 +1,4 @@
-"""One search of a `BudgetSearchCV`: what was tried, what came of it, and what is said if the budget is not met."""
+"""One search of a `BudgetSearchCV`: what was tried, what came of it, what is said if it failed."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class Search:
         floor = self.profiles[eta].noise_floor(N_PERMUTATIONS, self.seed).mean
         tell(
             f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
-            f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). On "
-            f"these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "
+            f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "
+            f"On these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "
             f"{floor:.3f} by chance",
             BudgetWarning,
         )
