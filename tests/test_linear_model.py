@@ -365,7 +365,7 @@ def test_verbose_writes_iterations_to_standard_error(compas, capsys):
         "eta 0.0316228",
         "eta 0.316228",
     ]
-    assert lines[-1].startswith("lbfgs")
+    assert lines[-1].startswith("newton")
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -69,7 +70,8 @@ def test_a_budget_out_of_reach():
 
 def test_rungs_are_the_same_for_every_search():
     assert rungs(0.1, 10) == pytest.approx([0.1, 10**-0.5, 1, 10**0.5, 10])
-    assert rungs(0.09, 40) == pytest.approx([*rungs(0.1, 10), 10**1.5])
+    assert rungs(0.09, 40) == pytest.approx([0.09, *rungs(0.1, 10), 10**1.5, 40])
+    assert rungs(0.2, 0.3) == [0.2, 0.3]  # the ends of a range are always looked at
 
 
 @pytest.mark.parametrize("valley", [0.02, 0.4, 3.0, 50.0, 800.0])
@@ -110,15 +112,16 @@ def search(rows, budget=0.12, estimator=None, weight=None, **settings):
 
 
 def held_out(rows, estimator, splits):
-    """Pooled held-out scores by a loop of our own, every fit from scratch."""
+    """Pooled held-out scores by a loop of our own, every fit from scratch: raw, and their ranks by SciPy."""
     X, y, groups = rows
-    score = np.empty(len(y))
+    score, place = np.empty(len(y)), np.empty(len(y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for train, test in splits:
             clf = clone(estimator).fit(X[train], y[train], sensitive_features=groups[train])
             score[test] = clf.decision_function(X[test])
-    return score
+            place[test] = (rankdata(score[test]) - 0.5) / len(test)
+    return score, place
 
 
 @pytest.mark.parametrize("parity", PARITIES)
@@ -131,8 +134,8 @@ def test_the_budget_is_met_where_it_says_so(compas, parity):
     assert found.best_estimator_.eta == found.eta_
     profiles = {}
     for eta in (0, found.eta_):
-        score = held_out(compas, FairLogisticRegression(parity, eta=eta), splits)
-        profiles[eta] = threshold_profile(y, score, sensitive_features=race, parity=parity)
+        _, place = held_out(compas, FairLogisticRegression(parity, eta=eta), splits)
+        profiles[eta] = threshold_profile(y, place, sensitive_features=race, parity=parity)
     assert found.max_gap_ <= 0.14
     assert found.max_gap_ == pytest.approx(profiles[found.eta_].max_gap, abs=0.02)  # other minima are near
     assert found.path_.max_gap[0] == pytest.approx(profiles[0].max_gap, abs=1e-3)
@@ -150,9 +153,11 @@ def test_the_path_tells_what_cross_validation_tells(compas):
     splits = list(KFold(5, shuffle=True, random_state=1).split(X))
     plain = LogisticRegression(C=np.inf, tol=1e-8)
     score = cross_val_predict(plain, X, y, cv=splits, method="decision_function")
+    place = np.concatenate([rankdata(score[test]) for _, test in splits])
+    label = np.concatenate([y[test] for _, test in splits])
     first = search(compas, 0.2, cv=splits).path_.iloc[0]
     assert first.eta == 0
-    assert first.auc == pytest.approx(roc_auc_score(y, score), abs=1e-5)
+    assert first.auc == pytest.approx(roc_auc_score(label, place), abs=1e-3)
     assert first.accuracy == pytest.approx(((score > 0) == y).mean(), abs=1e-3)
 
 
@@ -251,8 +256,8 @@ def test_an_impossible_budget_ends_near_a_grid_searchs_best(compas):
     assert not found.budget_met_
     gaps = []
     for eta in (0, *10 ** np.linspace(-2, 3, 11)):
-        score = held_out(rows, FairLogisticRegression(eta=eta, tol=1e-5), splits)
-        gaps.append(threshold_profile(rows[1], score, sensitive_features=rows[2]).max_gap)
+        _, place = held_out(rows, FairLogisticRegression(eta=eta, tol=1e-5), splits)
+        gaps.append(threshold_profile(rows[1], place, sensitive_features=rows[2]).max_gap)
     assert found.max_gap_ <= min(gaps) + 0.01
     message = str(next(w.message for w in caught if w.category is BudgetWarning))
     assert "no eta up to 1000 brings the held-out max gap to 0.001" in message
@@ -280,7 +285,102 @@ def test_warnings_of_folds_are_not_passed_on_but_the_models_are(compas):
     assert len(collapsed) == (spread < 0.01)
 
 
+def test_squeezing_cannot_hide_the_gap_behind_the_folds():
+    """With one feature the true max gap is 0.31 whatever its weight: no budget below that can be met."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 2000)
+    x = rng.normal(size=2000) + 0.8 * group
+    y = (rng.random(2000) < 1 / (1 + np.exp(0.3 - x))).astype(int)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = search((x[:, None], y, group), 0.2, confidence=0.9)
+    assert not found.budget_met_
+    assert any(w.category is BudgetWarning for w in caught)
+    assert found.path_.max_gap.min() > 0.25
+
+
+def test_a_valley_below_one_is_found_and_a_narrow_range_is_kept():
+    assert smallest_eta(lambda eta: 0.01 if 0.1 <= eta <= 0.5 else 0.3, 0.05, 0.01, 1000) == pytest.approx(
+        0.1, rel=0.1
+    )
+    assert smallest_eta(lambda eta: 0.3 / (1 + eta), 0.05, 4, 50) == pytest.approx(5, rel=0.1)
+    assert smallest_eta(lambda eta: 0.01 if eta >= 20 else 0.3, 0.05, 0.01, 30) == pytest.approx(20, rel=0.1)
+    assert smallest_eta(lambda eta: 0.01 if eta >= 0.02 else 0.3, 0.05, 0.02, 30) == 0.02
+    for low, high in ((0.2, 0.3), (11, 30)):
+        assert smallest_eta(lambda eta: 0.3, 0.05, low, high) is None
+        assert low <= best_eta(lambda eta: 1 / (1 + eta), low, high) <= high
+
+
+def test_what_meets_the_budget_in_the_end_is_met(few, monkeypatch):
+    """The fits from scratch may find what the warm ones did not."""
+    monkeypatch.setattr("evenrisk.model_selection._search.smallest_eta", lambda *a: None)
+    found = search(few, 0.2, cv=3)
+    assert found.budget_met_
+    assert found.max_gap_ <= 0.2
+
+
 # ---------------------------------------------------------------- the contract
+
+
+def test_a_precomputed_kernel_is_split_on_both_sides(few):
+    X, y, race = (a[:400] for a in few)
+    settings = {"gamma": 0.5, "tol": 1e-4, "loss": "squared_hinge"}
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    plain = search((X, y, race), 0.25, FairKernelSVC(**settings), cv=3)
+    given = search((K, y, race), 0.25, FairKernelSVC(kernel="precomputed", **settings), cv=3)
+    assert given.eta_ == pytest.approx(plain.eta_, rel=0.5)
+    assert given.max_gap_ <= 0.25
+
+
+def test_settings_of_the_user_survive(few):
+    for warm in (False, True):
+        found = search(few, 0.2, FairLogisticRegression(tol=1e-5, warm_start=warm), cv=3)
+        assert found.best_estimator_.warm_start is warm
+
+
+def test_threads_leave_the_warning_filters_alone(few):
+    from joblib import parallel_config
+
+    before = list(warnings.filters)
+    with parallel_config(backend="threading"):
+        found = search(few, 0.2, cv=3, n_jobs=2)
+    assert warnings.filters == before
+    assert found.eta_ == search(few, 0.2, cv=3).eta_
+
+
+def test_rows_of_weight_zero_take_no_places():
+    y, code = np.tile([0, 1], 50), np.repeat([0, 1], 50)
+    present = np.zeros(100, dtype=bool)
+    present[:12] = True
+    for _, test in make_splits(4, np.zeros((100, 1)), y, code, present, np.random.RandomState(0)):
+        assert present[test].sum() == 3
+
+
+CV = {
+    "held out twice": (
+        RepeatedKFold(n_splits=3, n_repeats=2),
+        "hold every row out at most once, got 1200 rows",
+    ),
+    "by groups": (GroupKFold(3), "groups"),
+    "more folds than rows": (1201, "at most the number of rows, 1200, got 1201"),
+}
+
+
+@pytest.mark.parametrize("name", CV)
+def test_splits_that_are_refused(few, name):
+    cv, message = CV[name]
+    with pytest.raises(ValueError, match=message):
+        search(few, 0.2, cv=cv)
+
+
+def test_a_fold_without_a_cell_is_named(few):
+    X, y, race = few
+    group = np.where(np.arange(len(y)) == 7, "tiny", race)
+    message = "must leave rows of every cell to each fold's fit, got fold . of 3 without: .*tiny"
+    with pytest.raises(ValueError, match=message):
+        search((X, y, group), 0.2, cv=3)
+    with pytest.raises(ValueError, match=message):
+        tradeoff_path(FairLogisticRegression(), X, y, group, [0, 1], cv=3)
 
 
 def test_a_budget_of_one_is_the_plain_model(compas):
@@ -313,7 +413,7 @@ def test_another_seed_deals_other_folds(few):
 def test_folds_hold_their_share_of_every_cell():
     rng = np.random.default_rng(0)
     y, code = rng.integers(0, 2, 503), rng.integers(0, 3, 503)
-    splits = make_splits(5, np.zeros((503, 1)), y, code, np.random.RandomState(0))
+    splits = make_splits(5, np.zeros((503, 1)), y, code, np.ones(503, bool), np.random.RandomState(0))
     assert sorted(np.concatenate([test for _, test in splits])) == list(range(503))
     for train, test in splits:
         assert not set(train) & set(test)
@@ -473,11 +573,11 @@ def test_the_path_is_what_a_loop_gives(few):
     assert path.eta.tolist() == [0, 2]
     assert path.method.tolist() == ["FairLogisticRegression"] * 2
     for row in path.itertuples():
-        score = held_out(few, clone(clf).set_params(eta=row.eta), splits)
-        profile = threshold_profile(y, score, sensitive_features=race, parity="equalized_odds")
+        score, place = held_out(few, clone(clf).set_params(eta=row.eta), splits)
+        profile = threshold_profile(y, place, sensitive_features=race, parity="equalized_odds")
         assert row.max_gap == pytest.approx(profile.max_gap, abs=2e-3)
         assert row.rank_gap == pytest.approx(profile.rank_gap, abs=2e-3)
-        assert row.auc == pytest.approx(roc_auc_score(y, score), abs=1e-3)
+        assert row.auc == pytest.approx(roc_auc_score(y, place), abs=1e-3)
         assert row.accuracy == pytest.approx(((score > 0) == y).mean(), abs=2e-3)
         areas = [roc_auc_score(y[test], score[test]) for _, test in splits]
         assert row.auc_error == pytest.approx(np.std(areas, ddof=1) / 2, abs=1e-3)

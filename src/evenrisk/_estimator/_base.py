@@ -104,7 +104,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_fit(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
         """Open the door: check everything once and give clean arrays."""
         self._check_parameters()
-        check_alignment(3, X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         tags = self.__sklearn_tags__().input_tags

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from evenrisk._validation._warnings import MisalignedIndexWarning
+from evenrisk._validation._warnings import MisalignedIndexWarning, tell
 
 T = TypeVar("T")
 
@@ -133,7 +132,7 @@ def check_length(name: str, length: int, n: int) -> None:
         raise ValueError(f"`{name}` must have one entry per row, {n}, got {length}")
 
 
-def check_alignment(stacklevel: int = 2, **named: Any) -> None:
+def check_alignment(**named: Any) -> None:
     """Warn where pandas indexes hold the same labels in different order: nothing here aligns by label."""
     indexed = {name: value.index for name, value in named.items() if hasattr(value, "iloc")}
     names = list(indexed)
@@ -146,7 +145,7 @@ def check_alignment(stacklevel: int = 2, **named: Any) -> None:
                 f"`{names[0]}` and `{name}` have the same index labels in different order. Rows are matched "
                 "by position, not by label: reorder one of them, or drop its index"
             )
-            warnings.warn(message, MisalignedIndexWarning, stacklevel=stacklevel + 1)
+            tell(message, MisalignedIndexWarning)
 
 
 def check_flag(name: str, value: Any) -> None:

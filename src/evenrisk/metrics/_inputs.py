@@ -64,7 +64,7 @@ def scored_rows(
 ) -> ScoredRows:
     """Check everything once."""
     named = {"y_true": y_true, "y_score": y_score, "sensitive_features": sensitive_features}
-    check_alignment(4, **named, sample_weight=sample_weight)
+    check_alignment(**named, sample_weight=sample_weight)
     rule = ScoredRows.rule(parity)
     score = check_scores(y_score)
     n = len(score)

@@ -21,10 +21,10 @@ Criterion = Callable[[float], float]
 
 
 def rungs(low: float, high: float, per_decade: int = RUNGS) -> list[float]:
-    """10^(k/per_decade) for all k that lie in [low, high]."""
-    first = ceil(log10(low) * per_decade - 1e-9)
-    last = floor(log10(high) * per_decade + 1e-9)
-    return [10 ** (k / per_decade) for k in range(first, last + 1)]
+    """Low, high, and 10^(k/per_decade) for all k between them."""
+    first = floor(log10(low) * per_decade + 1e-9) + 1
+    last = ceil(log10(high) * per_decade - 1e-9) - 1
+    return [low, *(10 ** (k / per_decade) for k in range(first, last + 1)), high]
 
 
 def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -> float | None:
@@ -32,16 +32,13 @@ def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -
     if criterion(0.0) <= budget:
         return 0.0
     ladder = rungs(low, high)
-    at = min(range(len(ladder)), key=lambda k: abs(ladder[k] - 1.0))
-    if criterion(ladder[at]) <= budget:
-        while at > 0 and criterion(ladder[at - 1]) <= budget:
-            at -= 1
-    else:
-        at += 1
-        while at < len(ladder) and criterion(ladder[at]) > budget:
-            at += 1
-    if at == len(ladder):
+    middle = min(range(len(ladder)), key=lambda k: abs(log10(ladder[k])))
+    upwards, downwards = range(middle, len(ladder)), range(middle - 1, -1, -1)
+    at = next((k for k in (*upwards, *downwards) if criterion(ladder[k]) <= budget), None)
+    if at is None:
         return None
+    while 0 < at <= middle and criterion(ladder[at - 1]) <= budget:
+        at -= 1
     enough, too_small = ladder[at], ladder[at - 1] if at else 0.0
     while too_small > 0 and enough / too_small > PRECISION:
         middle = (too_small * enough) ** 0.5

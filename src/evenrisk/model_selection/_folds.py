@@ -1,24 +1,27 @@
 """Held-out scores of any estimator with an η, pooled over folds.
 
-A small validation set alone says little: 739 rows show a max gap of .065 for a perfect score. Every row is
-held out once here, and the scores of all folds are measured together.
+A small validation set alone says little: 739 rows show a max gap of .065 for a perfect score. So every row is
+held out, and the scores of all folds are measured together. Each fold's model has a scale of its own: a
+score is pooled as its place among the fold's. Pooled raw scores would tell folds apart and not people once a
+strong penalty has squeezed the scores, and hide the gap.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from evenrisk._validation import (
@@ -73,14 +76,8 @@ class Tunable:
         """Whether a fit may begin at the end of another one; of ours alone it is known what that means."""
         return hasattr(self.holder, "fit_path") and "warm_start" in self.holder.get_params()
 
-    def fit(self, data: Data, eta: float, start: Any = None, *, quiet: bool = False) -> Any:
+    def fit(self, data: Data, eta: float, start: Any = None) -> Any:
         """Fit a copy at this η, from `start`, a model fitted to the same rows at a smaller one."""
-        with warnings.catch_warnings():
-            for category in QUIET if quiet else ():
-                warnings.simplefilter("ignore", category)
-            return self._fit(data, eta, start)
-
-    def _fit(self, data: Data, eta: float, start: Any) -> Any:
         model = clone(self.estimator) if start is None else deepcopy(start)
         settings = {"eta": eta} | ({"warm_start": start is not None} if self.warm else {})
         model.set_params(**{self.prefix + name: value for name, value in settings.items()})
@@ -88,6 +85,25 @@ class Tunable:
         before = "" if routed else self.prefix
         given = {"sensitive_features": data.groups, "sample_weight": data.weight}
         return model.fit(data.X, data.y, **{before + k: v for k, v in given.items() if v is not None})
+
+    def finish(self, data: Data, etas: list[float]) -> Any:
+        """Fit all rows through these η; the model has the user's settings but for the last of them."""
+        model = None
+        for eta in etas:
+            with quiet() if eta != etas[-1] else nullcontext():
+                model = self.fit(data, eta, model)
+        if self.warm and model is not None:
+            model.set_params(**{self.prefix + "warm_start": self.holder.warm_start})
+        return model
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hold back what is said once, of the fit that the user gets."""
+    with warnings.catch_warnings():
+        for category in QUIET:
+            warnings.simplefilter("ignore", category)
+        yield
 
 
 @dataclass(frozen=True)
@@ -99,11 +115,19 @@ class Data:
     groups: Any
     weight: Any
 
-    def take(self, rows: np.ndarray) -> Data:
-        """Keep some rows."""
-        parts = (self.X, self.y, self.groups, self.weight)
-        X, y, groups, weight = (None if part is None else _safe_indexing(part, rows) for part in parts)
-        return Data(X, y, groups, weight)
+    def split(self, estimator: Any, train: np.ndarray, test: np.ndarray) -> tuple[Data, Any]:
+        """Give the rows to fit and the features of the others; of a precomputed kernel the columns too."""
+        X, y = _safe_split(estimator, self.X, self.y, train)
+        others, _ = _safe_split(estimator, self.X, None, test, train)
+        weight = None if self.weight is None else self.weight[train]
+        return Data(X, y, self.groups[train], weight), others
+
+
+class Scores(NamedTuple):
+    """Of every row, from a model that has not seen it; NaN where no fold holds it out."""
+
+    raw: np.ndarray  # (n,) positive where the model says yes
+    place: np.ndarray  # (n,) share of its fold that scores lower, ties counting half
 
 
 @dataclass
@@ -118,8 +142,8 @@ class HeldOut:
     models: dict[float, list[Any]] = field(default_factory=dict)
     begun_at: dict[float, float | None] = field(default_factory=dict)
 
-    def scores(self, eta: float) -> np.ndarray:
-        """Raw scores (n,); NaN where no fold holds a row out."""
+    def scores(self, eta: float) -> Scores:
+        """Fit every fold and score the rows it holds out."""
         # the largest fitted η below, if it is near
         before = max((other for other in self.models if eta / WIDE <= other < eta), default=None)
         starts = [None] * len(self.splits) if before is None else self.models[before]
@@ -127,13 +151,16 @@ class HeldOut:
             delayed(_fit_and_score)(self.tunable, self.data, split, eta, start)
             for split, start in zip(self.splits, starts, strict=True)
         )
-        done = Parallel(n_jobs=self.n_jobs)(jobs)
+        with quiet():  # around the workers: in a thread the filters of all would change
+            done = Parallel(n_jobs=self.n_jobs)(jobs)
         if self.warm and self.tunable.warm:
             self.models[eta] = [model for model, _ in done]
         self.begun_at[eta] = before
-        out = np.full(_num_samples(self.data.X), np.nan)
+        n = _num_samples(self.data.X)
+        out = Scores(np.full(n, np.nan), np.full(n, np.nan))
         for (_, test), (_, score) in zip(self.splits, done, strict=True):
-            out[test] = score
+            out.raw[test] = score
+            out.place[test] = _places(score, None if self.data.weight is None else self.data.weight[test])
         return out
 
     def begin_afresh(self) -> None:
@@ -155,8 +182,16 @@ def _fit_and_score(
 ) -> tuple[Any, np.ndarray]:
     """Fit one fold's training rows and score the others."""
     train, test = split
-    model = tunable.fit(data.take(train), eta, start, quiet=True)
-    return (model if tunable.warm else None), raw_scores(model, _safe_indexing(data.X, test))
+    rows, others = data.split(tunable.estimator, train, test)
+    model = tunable.fit(rows, eta, start)
+    return (model if tunable.warm else None), raw_scores(model, others)
+
+
+def _places(score: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Weight share of the rows that score lower, ties counting half."""
+    _, index = np.unique(score, return_inverse=True)
+    mass = np.bincount(index.ravel(), weights=weight).astype(float)
+    return ((np.cumsum(mass) - mass / 2) / mass.sum())[index.ravel()]
 
 
 def raw_scores(model: Any, X: Any) -> np.ndarray:
@@ -167,20 +202,30 @@ def raw_scores(model: Any, X: Any) -> np.ndarray:
 
 
 def make_splits(
-    cv: Any, X: Any, y: np.ndarray, code: np.ndarray, rng: np.random.RandomState
+    cv: Any, X: Any, y: np.ndarray, code: np.ndarray, present: np.ndarray, rng: np.random.RandomState
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Give (train, test) rows: a number of folds, each with its share of every label in every group."""
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        return list(_even_folds(int(check_number("cv", cv, low=2, whole=True)), y, code, rng))
-    return list(check_cv(cv, y, classifier=True).split(X, y, code))
+        n_folds = int(check_number("cv", cv, low=2, whole=True))
+        if n_folds > len(y):
+            raise ValueError(f"`cv` must be at most the number of rows, {len(y)}, got {n_folds}")
+        return list(_even_folds(n_folds, y, code, present, rng))
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y, classifier=True).split(X, y)]
+    times = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
+    if times.max(initial=0) > 1:
+        raise ValueError(
+            f"`cv` must hold every row out at most once, got {np.count_nonzero(times > 1)} rows held out "
+            f"several times by {cv!r:.80}"
+        )
+    return splits
 
 
 def _even_folds(
-    n_folds: int, y: np.ndarray, code: np.ndarray, rng: np.random.RandomState
+    n_folds: int, y: np.ndarray, code: np.ndarray, present: np.ndarray, rng: np.random.RandomState
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Deal the shuffled rows of each label and group out to the folds in turn."""
+    """Deal the shuffled rows of each label and group out to the folds in turn, those of weight 0 last."""
     order = rng.permutation(len(y))
-    order = order[np.lexsort((y[order], code[order]))]
+    order = order[np.lexsort((y[order], code[order], ~present[order]))]
     fold = np.empty(len(y), dtype=np.intp)
     fold[order] = np.arange(len(y)) % n_folds
     for k in range(n_folds):

@@ -2,68 +2,103 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import _num_samples
 
-from evenrisk._validation import check_alignment, check_binary, check_groups, check_length, check_weight
+from evenrisk._validation import (
+    SmallCellWarning,
+    check_alignment,
+    check_binary,
+    check_groups,
+    check_length,
+    check_weight,
+)
 from evenrisk.metrics import ThresholdProfile, threshold_profile
-from evenrisk.model_selection._folds import Data, Tunable, make_splits
+from evenrisk.model_selection._folds import Data, Scores, Tunable, make_splits
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Clean rows: `data` is what the folds' fits get, their groups as whole numbers."""
+    """Clean rows; `data` is what the fits get."""
 
     data: Data
     y: np.ndarray  # (n,) in {0, 1}
     code: np.ndarray  # (n,) group
-    weight: np.ndarray | None
+    present: np.ndarray  # (n,) whether a row has weight
     parity: Any
 
     @classmethod
     def of(cls, data: Data, tunable: Tunable, parity: Any) -> Rows:
         """Open the door; `parity` None is the estimator's own."""
         given = {"sensitive_features": data.groups, "sample_weight": data.weight}
-        check_alignment(3, X=data.X, y=data.y, **given)
+        check_alignment(X=data.X, y=data.y, **given)
         if data.y is None:
             raise ValueError("`y` must have one label per row, got None")
-        n = _num_samples(data.X)
-        y, _ = check_binary(data.y)
+        X = data.X.tocsr() if issparse(data.X) else data.X
+        n = _num_samples(X)
+        y, classes = check_binary(data.y)
         check_length("y", len(y), n)
-        code = check_groups(data.groups, n).code
+        groups = check_groups(data.groups, n)
         weight = None if data.weight is None else check_weight(data.weight, n, np.float64)
         if parity is None:
             parity = tunable.holder.get_params().get("parity", "demographic_parity")
-        return cls(Data(data.X, data.y, code, weight), y, code, weight, parity)
+        present = np.ones(n, dtype=bool) if weight is None else weight > 0
+        names = np.asarray(groups.labels)[groups.code]
+        rows = cls(Data(X, classes[y], names, weight), y, groups.code, present, parity)
+        rows.profile(np.zeros(n))  # refuses an unknown rule and empty cells before anything is fitted
+        return rows
 
     def splits(self, cv: Any, rng: np.random.RandomState) -> list[tuple[np.ndarray, np.ndarray]]:
         """Give (train, test) rows of each fold."""
-        return make_splits(cv, self.data.X, self.y, self.code, rng)
+        splits = make_splits(cv, self.data.X, self.y, self.code, self.present, rng)
+        nothing = np.zeros(len(self.y))
+        groups = self.profile(nothing).groups
+        for fold, (train, _) in enumerate(splits, start=1):
+            try:
+                left = self.profile(nothing, train).groups
+                lost = ", ".join(f"group {name!r}" for name in groups if name not in left)
+            except ValueError as error:
+                lost = str(error)
+            if lost:
+                raise ValueError(
+                    f"`cv` must leave rows of every cell to each fold's fit, got fold {fold} of "
+                    f"{len(splits)} without: {lost}"
+                )
+        return splits
 
-    def profile(self, score: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
+    def profile(self, place: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
         """Measure the gap of those rows that were held out, at every threshold."""
-        y, score, code, weight = self._held(score, rows)
-        return threshold_profile(y, score, sensitive_features=code, parity=self.parity, sample_weight=weight)
+        held = self._held(place, rows)
+        weight = None if self.data.weight is None else self.data.weight[held]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallCellWarning)  # the last fit says it once
+            return threshold_profile(
+                self.y[held],
+                place[held],
+                sensitive_features=self.data.groups[held],
+                parity=self.parity,
+                sample_weight=weight,
+            )
 
-    def quality(self, score: np.ndarray, rows: Any = slice(None)) -> dict[str, float]:
-        """AUC, and accuracy where the raw score changes its sign."""
-        y, score, _, weight = self._held(score, rows)
+    def quality(self, scores: Scores, rows: Any = slice(None)) -> dict[str, float]:
+        """AUC of the places, and accuracy where the raw score changes its sign."""
+        held = self._held(scores.place, rows)
+        y, weight = self.y[held], None if self.data.weight is None else self.data.weight[held]
         one_label = len(np.unique(y)) < 2
+        right = (scores.raw[held] > 0) == (y == 1)
         return {
-            "auc": np.nan if one_label else float(roc_auc_score(y, score, sample_weight=weight)),
-            "accuracy": float(np.average((score > 0) == (y == 1), weights=weight)),
+            "auc": np.nan if one_label else float(roc_auc_score(y, scores.place[held], sample_weight=weight)),
+            "accuracy": float(np.average(right, weights=weight)),
         }
 
-    def _held(self, score: np.ndarray, rows: Any) -> tuple[Any, ...]:
-        """Rows of positive weight that some fold held out."""
-        present = np.zeros(len(score), dtype=bool)
-        present[rows] = True
-        present &= np.isfinite(score)
-        if self.weight is not None:
-            present &= self.weight > 0
-        weight = None if self.weight is None else self.weight[present]
-        return self.y[present], score[present], self.code[present], weight
+    def _held(self, place: np.ndarray, rows: Any) -> np.ndarray:
+        """Which rows of positive weight some fold held out."""
+        held = np.zeros(len(place), dtype=bool)
+        held[rows] = True
+        return held & np.isfinite(place) & self.present

@@ -49,16 +49,18 @@ class Search:
         self.held_out.begin_afresh()
         self.path.clear()
         eta = best_eta(self._measured, low, high)
-        self._say_unmet(eta)
-        return eta, False
+        met = self._criterion(eta) <= budget
+        if not met:
+            self._say_unmet(eta)
+        return eta, met
 
     def _measured(self, eta: float) -> float:
         """The held-out max gap at this η."""
         if eta not in self.path:
-            score = self.held_out.scores(eta)
-            self.profiles[eta] = self.rows.profile(score)
+            scores = self.held_out.scores(eta)
+            self.profiles[eta] = self.rows.profile(scores.place)
             measured = {"max_gap": self.profiles[eta].max_gap, "bound": np.nan}
-            self.path[eta] = measured | self.rows.quality(score)
+            self.path[eta] = measured | self.rows.quality(scores)
             if self.settings.verbose:
                 print(f"eta {eta:<12.6g} held-out max gap {measured['max_gap']:.4f}", file=sys.stderr)
         return self.path[eta]["max_gap"]

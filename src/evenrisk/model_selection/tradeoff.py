@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from evenrisk._validation import check_number
-from evenrisk.model_selection._folds import Data, HeldOut, Tunable
+from evenrisk.model_selection._folds import Data, HeldOut, Scores, Tunable
 from evenrisk.model_selection._rows import Rows
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def tradeoff_path(
     Returns
     -------
     pandas.DataFrame
-        One row per eta, smallest first: `method`, `eta`; `max_gap` (worst stratum), `rank_gap`, `mean_gap`,
-        `auc` and `accuracy` of the pooled held-out scores; and `max_gap_error`, `auc_error`,
-        `accuracy_error`, the standard errors of the folds' means. The mean gap is over raw scores.
+        One row per eta, smallest first: `method`, `eta`; `max_gap` (worst stratum), `rank_gap`, `auc` and
+        `accuracy` of the pooled held-out scores; and `max_gap_error`, `auc_error`, `accuracy_error`, the
+        standard errors of the folds' means, NaN where a fold cannot tell.
 
     See Also
     --------
@@ -93,13 +93,21 @@ def _check_etas(etas: Any) -> list[float]:
     return sorted({float(check_number("etas", eta, low=0)) for eta in etas})
 
 
-def _point(rows: Rows, splits: list[tuple[np.ndarray, np.ndarray]], score: np.ndarray) -> dict[str, float]:
+def _point(rows: Rows, splits: list[tuple[np.ndarray, np.ndarray]], scores: Scores) -> dict[str, float]:
     """Pooled values, and standard errors from the folds'."""
-    profile = rows.profile(score)
-    pooled = {"max_gap": profile.max_gap, "rank_gap": profile.rank_gap, "mean_gap": profile.mean_gap}
-    pooled |= rows.quality(score)
-    folds = [{"max_gap": rows.profile(score, test).max_gap} | rows.quality(score, test) for _, test in splits]
+    profile = rows.profile(scores.place)
+    pooled = {"max_gap": profile.max_gap, "rank_gap": profile.rank_gap} | rows.quality(scores)
+    folds = [{"max_gap": _max_gap(rows, scores, test)} | rows.quality(scores, test) for _, test in splits]
     for column in ("max_gap", "auc", "accuracy"):
         values = [fold[column] for fold in folds]
-        pooled[f"{column}_error"] = float(np.std(values, ddof=1) / len(values) ** 0.5)
+        spread = np.std(values, ddof=1) if len(values) > 1 else np.nan
+        pooled[f"{column}_error"] = float(spread / len(values) ** 0.5)
     return pooled
+
+
+def _max_gap(rows: Rows, scores: Scores, test: np.ndarray) -> float:
+    """The max gap of one fold; NaN where a cell is empty in it."""
+    try:
+        return rows.profile(scores.place, test).max_gap
+    except ValueError:
+        return np.nan

@@ -163,7 +163,7 @@ def audit(
     columns = score_columns(y_score)
     data = {"y_true": y_true, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     scores = y_score if isinstance(y_score, Mapping) else {"y_score": y_score}
-    check_alignment(2, **data, **{str(name): column for name, column in scores.items()})
+    check_alignment(**data, **{str(name): column for name, column in scores.items()})
     y, label = outcomes(y_true, positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
