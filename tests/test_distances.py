@@ -512,3 +512,15 @@ def test_many_groups():
     change = value(GapDistance(), g + step, cells) - value(GapDistance(), g - step, cells)
     assert 2 * gradient @ step == pytest.approx(change, rel=1e-4)
     assert 0 < d < 0.01
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", ["score", "rank"])
+def test_a_high_power_is_the_max_gap_and_does_not_vanish(scale, dtype):
+    w = world()
+    g, cells = 0.05 * w.g.astype(dtype), w.cells()
+    distance = GapDistance(power=500, scale=scale, n_thresholds=4000)
+    means = distance.sums(g, cells).psi / distance.sums(g, cells).w[:, None]
+    largest = max(np.abs(np.cumsum(means[i] - means[j])).max() for i, j in cells.pairs)
+    worst = max(distance.compare(means[i], means[j])[0] for i, j in cells.pairs)
+    assert worst**0.5 == pytest.approx(largest, rel=0.05)

@@ -264,3 +264,13 @@ def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
         F.with_eta(eta)(THETA)
         F.with_eta(eta).with_loss(SQUARED_HINGE).curvature(THETA)
     assert len(taken) == world().cells().n_cells
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_moments_of_sparse_rows_keep_their_digits_far_from_zero(offset):
+    w = world()
+    far = w.X + offset * np.eye(4)[0]
+    expected = objective(w, "gaussian").moments(THETA[:4])
+    found = objective(w, "gaussian", X=sparse.csr_array(far)).moments(THETA[:4])
+    assert found[0] == pytest.approx(expected[0], rel=1e-6)
+    assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-6)

@@ -62,9 +62,10 @@ def walk(
         n_iter += solution.n_iter
         if eta in wanted and first is not None and solution.value > here(nothing)[0]:
             # worse than having learned nothing: the path followed a basin that should have been left
-            other = minimise(here, first, exact, last)
-            n_iter += other.n_iter
-            solution = min(solution, other, key=lambda each: each.value)
+            solvers = ("momentum",) if last == "momentum" else ("lbfgs", "newton")
+            others = [minimise(here, first, exact, solver) for solver in solvers]
+            n_iter += sum(other.n_iter for other in others)
+            solution = min(solution, *others, key=lambda each: each.value)
         theta = solution.theta
         first = theta if first is None else first
         if eta in wanted:
@@ -121,14 +122,17 @@ class KeptCurvature:
     def __init__(self) -> None:
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
         self.age = 0  # iterations since they were taken
+        self.end: np.ndarray | None = None  # where the last point ended
 
     def minimise(self, objective: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
         """Newton from θ; its first matrix may be the kept one."""
         asked = 0
+        elsewhere = self.end is None or not np.array_equal(theta, self.end)
 
         def curvature(theta: np.ndarray) -> np.ndarray:
             nonlocal asked
-            if self.parts is None or self.age >= RENEW or asked:
+            old = asked or elsewhere or self.age >= RENEW
+            if self.parts is None or old or not self.parts[1].any():
                 self.parts, self.age = objective.curvature_parts(theta), 0
             asked += 1
             bend, gram = self.parts
@@ -136,6 +140,7 @@ class KeptCurvature:
 
         solution = newton(objective, theta, curvature=curvature, **settings)
         self.age += solution.n_iter
+        self.end = solution.theta
         return solution
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, concat, cumsum, namespace, sigmoid
+from evenrisk._xp import as_array, as_index, concat, cumsum, detach, namespace, sigmoid
 from evenrisk.distances._grid import Binned, moments, place, polynomial, row_moments
 from evenrisk.distances._protocol import Distance
 
@@ -97,11 +97,12 @@ class GapDistance(Distance):
             # ψ'² ≤ 2ψ, so where a node holds no mass its derivative holds none either
             in_mass = xp.where(positive, 0.25 / xp.where(positive, root, 1 + 0 * root), 0 * root)
             in_u = as_array(below - half, a)
-        h, slope = self._steep(u)
-        through_mass = as_array(2 * half, a) * (in_mass * h)[..., None]
+        largest = self._largest(u)
+        h, slope = self._steep(u / largest)
+        # r = largest·R(u/largest): the factor stays in front of R and of its derivative in the mass only
+        through_mass = as_array(2 * half, a) * (largest * in_mass * h)[..., None]
         through_u = in_u * (root * slope)[..., None]
-        q = root * h
-        return self._steepened(q, through_mass + through_u, through_mass - through_u)
+        return self._steepened(largest, root * h, through_mass + through_u, through_mass - through_u)
 
     def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
@@ -118,16 +119,26 @@ class GapDistance(Distance):
         xp = namespace(a)
         if self.scale == "score":
             u = cumsum(a - b, -1)[..., self._kept]
+            largest = self._largest(u)
+            u = u / largest
             d, in_S = self._root(xp.sum(self.step * self._raised(u), axis=-1))
-            in_a = self._above(in_S * self.step * self._raised_slope(u))
-            return d, in_a, -in_a
+            in_a = self._above(largest * in_S * self.step * self._raised_slope(u))
+            return largest[..., 0] ** 2 * d, in_a, -in_a
         mass, u = self._ranks(a, b)
-        raised = self._raised(u)
+        largest = self._largest(u)
+        raised = self._raised(u / largest)
         d, in_S = self._root(xp.sum(mass * raised, axis=-1))
-        v = in_S * mass * self._raised_slope(u)
-        through_mass = self._padded(in_S * 0.5 * raised)
+        v = largest * in_S * mass * self._raised_slope(u / largest)
+        through_mass = self._padded(largest**2 * in_S * 0.5 * raised)
         through_u = self._above(v) - self._padded(0.5 * v)
-        return d, through_mass + through_u, through_mass - through_u
+        return largest[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
+
+    def _largest(self, u: Array) -> Array:
+        """A number of the size of u to divide by, so that high powers of small gaps do not vanish."""
+        xp = namespace(u)
+        largest = detach(xp.max(xp.abs(u), axis=-1)[..., None])
+        one = 1 + 0 * largest
+        return one if self.power == 2 else xp.where(largest > 0, largest, one)
 
     def _raised(self, u: Array) -> Array:
         """abs(u)^p."""
@@ -156,8 +167,8 @@ class GapDistance(Distance):
         steep = namespace(u).abs(u) ** (self.power / 2 - 1)
         return u * steep, self.power / 2 * steep
 
-    def _steepened(self, q: Array, in_a: Array, in_b: Array) -> tuple[Array, Array, Array]:
-        """Turn q with ‖q‖² = S into r = q·S^e with ‖r‖² = S^(2/p), e = 1/p − ½, and its derivatives."""
+    def _steepened(self, largest: Array, q: Array, in_a: Array, in_b: Array) -> tuple[Array, Array, Array]:
+        """Turn q with ‖q‖² = S into r = largest·q·S^e with e = 1/p − ½, and its derivatives."""
         if self.power == 2:
             return q, in_a, in_b
         xp = namespace(q)
@@ -170,7 +181,7 @@ class GapDistance(Distance):
             along = xp.sum(q[..., :, None] * in_x, axis=-2)[..., None, :]
             return (in_x + (2 * e * q / safe)[..., None] * along) * scale[..., None]
 
-        return q * scale, scaled(in_a), scaled(in_b)
+        return largest * q * scale, scaled(in_a), scaled(in_b)
 
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).

@@ -90,15 +90,15 @@ class CellMoments:
 
 
 def _of_cell(X: Any, rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of some rows of X; dense ones are copied a block at a time."""
-    if is_sparse(X):
-        return second_moments(X[rows], share, centred=True)
+    """Mean and covariance of some rows of X, a block of them at a time, dense and about their mean."""
     d = X.shape[1]
     mean = np.zeros(d)
     for block in blocks(rows):
         mean += share[block] @ X[rows[block]]
     covariance = np.zeros((d, d))
     for block in blocks(rows):
-        root = (X[rows[block]] - mean) * np.sqrt(share[block])[:, None]
+        some = X[rows[block]]
+        some = some.toarray() if is_sparse(some) else some
+        root = (some - mean) * np.sqrt(share[block])[:, None]
         covariance += root.T @ root
     return mean, covariance
