@@ -20,6 +20,7 @@ from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, thres
 from evenrisk.calibration import CALIBRATIONS, FLATTEST, Line, Steps, isotonic_map, sigmoid_map
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import CollapseWarning, MajorityRateWarning
+from evenrisk.svm._crossfit import unseen_scores
 from worlds import world
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
@@ -447,8 +448,12 @@ def test_every_model_of_a_path_is_calibrated_by_itself(kind, how):
     path = ESTIMATORS[kind](calibration=how).fit_path(X, y, etas, sensitive_features=group)
     for raw, clf in zip(plain, path, strict=True):
         g = raw.decision_function(X)
-        expected = CALIBRATIONS[how](g, y, np.ones(len(y)))(g)
-        assert clf.decision_function(X) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+        assert clf.decision_function(X) == pytest.approx(clf.calibration_(g), rel=1e-6, abs=1e-6)
+        if kind != "kernel":  # whose map is fitted to scores of rows held out
+            expected = CALIBRATIONS[how](g, y, np.ones(len(y)))(g)
+            assert clf.decision_function(X) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    slopes = {clf.calibration_.slope for clf in path}
+    assert len(slopes) == 3
 
 
 @each_calibration
@@ -511,3 +516,39 @@ def test_an_unknown_calibration_is_refused(kind, wrong):
         ValueError, match=f"`calibration` must be one of 'sigmoid', 'isotonic', got {wrong!r}"
     ):
         ESTIMATORS[kind](eta=0, calibration=wrong).fit([[0.0], [1.0]] * 20, [0, 1] * 20)
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+def test_a_machine_that_knows_its_rows_by_heart_is_not_too_sure(calibration):
+    """A map of the exact machine's own training scores made the log loss here .778, worse than none."""
+
+    def people(n, seed):
+        rng = np.random.default_rng(seed)
+        group = rng.integers(0, 2, n)
+        X = rng.normal(size=(n, 10))
+        X[:, 0] += 0.5 * group
+        return X, (rng.random(n) < 1 / (1 + np.exp(0.3 - X[:, 0] - X[:, 1]))).astype(int), group
+
+    (X, y, group), (X_test, y_test, _) = people(600, 0), people(4000, 100)
+    loss = {}
+    for each in (None, calibration):
+        clf = FairKernelSVC(calibration=each).fit(X, y, sensitive_features=group)
+        loss[each] = log_loss(y_test, clf.predict_proba(X_test)[:, 1])
+    assert loss[calibration] < loss[None]
+
+
+def test_the_scores_a_kernel_machine_is_calibrated_on_are_of_rows_it_has_not_seen():
+    X, y, race = load_compas()
+    X, y, race = ((X - X.mean()) / X.std()).to_numpy(), y.to_numpy(), race.to_numpy()
+    X, y, race = X[:200], y[:200], race[:200]
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    settings = {"eta": 1, "loss": "squared_hinge", "kernel": "precomputed", "tol": 1e-6}
+    data = FairKernelSVC(**settings)._check_fit(K, y, None, race)
+    machine = FairKernelSVC(**settings).fit(K, y, sensitive_features=race)
+    unseen = unseen_scores(machine, machine.decision_function(K), 1, data)
+    for k in range(5):
+        train, test = np.flatnonzero(np.arange(200) % 5 != k), np.arange(k, 200, 5)
+        part = FairKernelSVC(**settings).fit(
+            K[np.ix_(train, train)], y[train], sensitive_features=race[train]
+        )
+        assert unseen[test] == pytest.approx(part.decision_function(K[np.ix_(test, train)]), abs=1e-6)

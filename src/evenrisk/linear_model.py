@@ -38,13 +38,15 @@ class FairLogisticRegression(FairLinearClassifier):
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
-        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
-        more freely and wants thousands of rows. Weights count rows here: give them a mean near 1.
+        are, in float64 to the last bit. "sigmoid" is a line (Platt's scaling), folded into the coefficients;
+        "isotonic" follows the data more freely and wants thousands of rows. Weights count rows here: give
+        them a mean near 1.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
-        "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs a third
-        to a half of the iterations of "lbfgs"; "auto" is "newton" up to 256 features and 50 pairs of cells
-        wherever there is a penalty, and "lbfgs" else. "momentum" is the paper's gradient descent; it wants
-        standardised features and a `max_iter` in the thousands.
+        "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and on one-hot
+        Adult needs a third to all of the iterations of "lbfgs"; "auto" is "newton" up to 256 features and 50
+        pairs of cells wherever there is a penalty, and "lbfgs" else. The walk up to eta is "auto" always.
+        "momentum" is the paper's gradient descent; it wants standardised features and a `max_iter` in the
+        thousands.
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=1000
@@ -63,7 +65,7 @@ class FairLogisticRegression(FairLinearClassifier):
     coef_ : ndarray of shape (1, d)
         The weights w.
     intercept_ : ndarray of shape (1,)
-        The intercept b; 0 without one.
+        The intercept b; without one 0, or what a sigmoid calibration adds.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)

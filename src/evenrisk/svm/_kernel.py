@@ -15,6 +15,7 @@ from evenrisk.calibration import Line
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective
 from evenrisk.parity import Parity
+from evenrisk.svm._crossfit import unseen_scores
 from evenrisk.svm._functions import KERNELS, gamma_value, kernel_function
 from evenrisk.svm._linear import machine_alpha, margin_loss
 from evenrisk.svm._memory import available_memory
@@ -60,8 +61,8 @@ class FairKernelSVC(PenalisedClassifier):
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
         are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
         more freely and wants thousands of rows. Weights count rows here: give them a mean near 1.
-        The machine has seen these rows: with a kernel so narrow that it learns them by heart the map is too
-        sure, and ``CalibratedClassifierCV(clf, ensemble=False)``, for five more fits, is better.
+        A kernel machine may learn its rows by heart, so the map is fitted to scores of rows held out by five
+        more fits.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
     n_components : int or None, default=None
@@ -96,7 +97,7 @@ class FairKernelSVC(PenalisedClassifier):
     support_ : ndarray of shape (r,)
         With a precomputed kernel, their places among the training rows.
     intercept_ : ndarray of shape (1,)
-        The intercept b; 0 without one.
+        The intercept b; without one 0, or what a sigmoid calibration adds.
     gamma_ : float
         The γ used.
     classes_ : ndarray of shape (2,)
@@ -267,6 +268,9 @@ class FairKernelSVC(PenalisedClassifier):
             }
 
         return Problem(objective, attributes, start)
+
+    def _unseen_scores(self, g: np.ndarray, eta: float, data: TrainingData) -> np.ndarray:
+        return unseen_scores(self, g, eta, data)
 
     def _rows_and_kernel(self, X: Any, gamma: float) -> tuple[Any, Kernel]:
         """Give what a kernel compares while fitting: rows of X or, precomputed, their places in it."""

@@ -76,7 +76,7 @@ class FairLinearSVC(FairLinearClassifier):
     coef_ : ndarray of shape (1, d)
         The weights w.
     intercept_ : ndarray of shape (1,)
-        The intercept b; 0 without one.
+        The intercept b; without one 0, or what a sigmoid calibration adds.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
