@@ -10,7 +10,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.tx
 # One BLAS thread per pytest worker: two workers on two cores must not fight for them.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help reproduce test lint docs wheel test-wheel test-minimum benchmark data clean
+.PHONY: help reproduce test lint docs wheel test-wheel test-minimum benchmark benchmark-quick data clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -71,6 +71,13 @@ benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, 
 	$(BIN)/python benchmarks/choices.py
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/speed.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/budget.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --csv results/frontier.csv --picture results/frontier.png
+
+benchmark-quick: $(VENV)/.dev  ## speed and quality beside every rival in under five minutes, on fewer rows
+	$(BIN)/python benchmarks/speed.py --quick
+	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --quick --csv results/frontier.csv --picture results/frontier.png
 
 data: $(BIN)/uv  ## rebuild the shipped data files from the registry's wheels, checking every hash
 	$(BIN)/python scripts/build_compas.py

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -78,8 +79,8 @@ class Table:
 
 TABLES = (
     Table("COMPAS", compas, (0.15, 0.10, 0.075), 5278),
-    Table("Adult", adult, (0.105, 0.075, 0.055, 0.045, 0.035), 7000),
-    Table("synthetic", synthetic, (0.15, 0.10, 0.075, 0.05), 6000),
+    Table("Adult", adult, (0.105, 0.075, 0.055, 0.045, 0.035), 4000),
+    Table("synthetic", synthetic, (0.15, 0.10, 0.075, 0.05), 3000),
 )
 
 
@@ -181,6 +182,9 @@ def main() -> None:
     parser.add_argument("--picture", metavar="PATH", help="draw mean AUC against mean max gap")
     args = parser.parse_args()
     n_splits = 2 if args.quick else args.splits
+    for path in (args.csv, args.picture):
+        if path:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(describe(), flush=True)
     frames = []
     for table in TABLES:
