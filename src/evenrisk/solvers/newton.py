@@ -19,6 +19,7 @@ from evenrisk.solvers._solution import Function, Solution
 
 RENEW = 20  # steps after which the curvature is taken anew
 SINGULAR = 1e-10  # ridge on unit scales: collinear columns (one-hot sets) have directions without curvature
+ROUNDING = 1e-15  # of a diagonal entry: what is left of it after elimination is no less
 
 
 def newton(
@@ -42,10 +43,25 @@ def newton(
 
 
 def _inverse(H: np.ndarray, ridge: float) -> np.ndarray:
-    """(H + ridge)⁻¹ on unit scales; the ridge grows until rounding lets the matrix be positive."""
+    """(H + ridge)⁻¹; the last parameter is eliminated first and the ridge put on what is left of the others.
+
+    The last one is the intercept, where there is one: a column far from 0 (a year, an income) looks like it,
+    and a ridge on the whole matrix would drown what the column has of its own.
+    """
     if not np.isfinite(H).all():
         return np.ones(len(H))
-    diagonal = H.diagonal()
+    corner = H[-1, -1]
+    if len(H) == 1 or corner <= 0:
+        return _ridged_inverse(H, H.diagonal(), ridge)
+    along = H[:-1, -1] / corner
+    rest = H[:-1, :-1] - np.outer(along, H[:-1, -1])
+    A = _ridged_inverse(rest, np.maximum(rest.diagonal(), ROUNDING * H.diagonal()[:-1]), ridge)
+    side = -(A @ along)[:, None]
+    return np.block([[A, side], [side.T, np.atleast_2d(1 / corner + along @ A @ along)]])
+
+
+def _ridged_inverse(H: np.ndarray, diagonal: np.ndarray, ridge: float) -> np.ndarray:
+    """(H + ridge·diagonal)⁻¹; the ridge grows until rounding lets the matrix be positive."""
     root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scale = np.outer(root, root)
     while True:
