@@ -114,24 +114,35 @@ def mean_paths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, target: str) -> None:
-    """Mean test AUC against mean test max gap along each blind method's path, one panel for each data set."""
+    """Mean test AUC against mean test max gap along each blind method's path, one panel for each data set.
+
+    Demographic parity; the frame is that of our methods, and what lies below it is named there.
+    """
     import matplotlib.pyplot as plt
 
     from evenrisk.plots import TradeoffDisplay
 
     # the plain model is where every path starts
-    frame = frame[~frame.aware & (frame.data != "synthetic") & (frame.method != "plain LR")]
-    panels = list(frame.groupby(["parity", "data"], sort=False))
+    frame = frame[~frame.aware & (frame.parity == "demographic_parity") & (frame.method != "plain LR")]
+    panels = [(name, part) for name, part in frame.groupby("data", sort=False) if name != "synthetic"]
     looks = {name: (f"C{i % 10}", "os^DvPX<>*p"[i % 11]) for i, name in enumerate(frame.method.unique())}
-    rows, columns = -(-len(panels) // 2), min(len(panels), 2)
-    size = (7.5 * columns, 6.5 * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    size = (6.5 * len(panels), 6)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
     names = {"x": "test max gap", "y": "AUC", "x_error": "max_gap_error", "y_error": "auc_error"}
-    for ax, ((parity, data), part) in zip(axes.flat, panels, strict=False):
+    shown = {}
+    for ax, (data, part) in zip(axes.flat, panels, strict=True):
         table = mean_paths(part).rename(columns={"auc": "AUC", "max_gap": "test max gap"})
         for name, path in table.groupby("method", sort=False):  # one by one: the same look in every panel
             color, marker = looks[name]
-            TradeoffDisplay.from_frame(path, **names, ax=ax, color=color, marker=marker)
-        ax.set_title(f"{data}, {parity.replace('_', ' ')}, {part.split.nunique()} splits")
+            style = {"color": color, "marker": marker, "markersize": 5, "linestyle": "-"}
+            shown[name] = TradeoffDisplay.from_frame(path, **names, ax=ax, **style)[0].lines_[0]
+        ax.get_legend().remove()
+        ours = table[table.method.str.startswith("evenrisk")]
+        floor, reach = ours.AUC.min() - 0.01, ours.AUC.max() + 0.01
+        ax.set(ylim=(floor, reach), title=f"{data}, {part.split.nunique()} splits")
+        below = table.method[floor > table.AUC].unique()
+        if len(below):
+            ax.text(0.98, 0.02, f"below this frame: {', '.join(below)}", ha="right", transform=ax.transAxes)
+    figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(target, dpi=120)
     plt.close(figure)
