@@ -111,7 +111,7 @@ class GapDistance(Distance):
         return super().residual_rows(a, b, A, B)
 
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """d = S^(2/p), S = Σ_j w_j·|u_j|^p, and its derivatives, by cumulative sums instead of matrices.
+        """d = S^(2/p), S = Σ_j w_j·abs(u_j)^p, and its derivatives, by cumulative sums instead of matrices.
 
         Score: w_j = Δ and u = U. Rank: w = m = ½(a + b) and u_j = ½(U_{j−1} + U_j), differentiated through m
         too.
