@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
@@ -27,6 +26,7 @@ from evenrisk.model_selection._bisection import NEAR, PRECISION, best_eta, rungs
 from evenrisk.model_selection._folds import make_splits
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
+from optional import need
 
 # ---------------------------------------------------------------- the search, without models
 
@@ -444,6 +444,7 @@ def test_containers_of_all_kinds(few, kind):
     if kind == "pandas":
         rows = pd.DataFrame(X, columns=names), pd.Series(y), pd.Series(race).astype("category")
     elif kind == "polars":
+        pl = need("polars")
         rows = pl.DataFrame(X, schema=names), pl.Series(y), pl.Series(race.tolist())
     elif kind == "sparse":
         rows = sparse.csr_array(X), y, race

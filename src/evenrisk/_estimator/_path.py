@@ -104,10 +104,15 @@ def _minimiser(
             return replace(found, converged=True) if kinked else found
         if kinked:
             return hinge(here, theta, tol=tol, max_iter=max_iter)
-        common: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "noise": noise, "verbose": verbose}
+        common: dict[str, Any] = {"tol": tol, "noise": noise, "verbose": verbose}
+        before = 0
         if solver == "newton" or (solver == "auto" and pays and here.scores.eta > 0):
-            return kept.minimise(here, theta, **common)
-        return lbfgs(here, theta, metric=metric, **common)
+            found = kept.minimise(here, theta, max_iter=max_iter, **common)
+            if found.converged or found.n_iter >= max_iter:
+                return found
+            theta, before = found.theta, found.n_iter  # no step along its matrix: go on without
+        found = lbfgs(here, theta, metric=metric, max_iter=max_iter - before, **common)
+        return replace(found, n_iter=found.n_iter + before)
 
     return minimise
 
