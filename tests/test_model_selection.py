@@ -311,6 +311,7 @@ def test_a_valley_below_one_is_found_and_a_narrow_range_is_kept():
         assert low <= best_eta(lambda eta: 1 / (1 + eta), low, high) <= high
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_what_meets_the_budget_in_the_end_is_met(few, monkeypatch):
     """The fits from scratch may find what the warm ones did not."""
     monkeypatch.setattr("evenrisk.model_selection._search.smallest_eta", lambda *a: None)
