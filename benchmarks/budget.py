@@ -24,27 +24,35 @@ class Promise:
 
     data: str
     name: str
-    estimator: Any
+    estimators: tuple[Any, ...]  # of which the one with the best held-out AUC at its own eta is taken
     max_gap: float
     confidence: float | None
     n_splits: int
 
     @property
     def parity(self) -> str:
-        return self.estimator.parity
+        return self.estimators[0].parity
 
 
 def logistic(parity="demographic_parity", alpha=0.0):
-    return FairLogisticRegression(parity, alpha=alpha, tol=1e-4)
+    return (FairLogisticRegression(parity, alpha=alpha, tol=1e-4),)
+
+
+def machine(alpha):
+    return FairKernelSVC(
+        distance="histogram", loss="squared_hinge", alpha=alpha, calibration="sigmoid", tol=1e-4
+    )
 
 
 EO = "equalized_odds"
+ALPHAS = (3e-4, 1e-3, 3e-3, 1e-2)
 PROMISES = (
     Promise("COMPAS", "logistic", logistic(), 0.10, 0.9, 50),
     Promise("COMPAS", "logistic", logistic(), 0.15, 0.9, 50),
     Promise("COMPAS", "logistic, equalized odds", logistic(EO), 0.15, 0.9, 50),
     Promise("COMPAS", "logistic", logistic(), 0.10, None, 50),
-    Promise("COMPAS", "kernel machine", FairKernelSVC(tol=1e-4), 0.10, None, 20),
+    Promise("COMPAS", "kernel machine, as it comes", (FairKernelSVC(tol=1e-4),), 0.10, None, 20),
+    Promise("COMPAS", "kernel machine, alpha chosen", tuple(map(machine, ALPHAS)), 0.10, None, 20),
     Promise("Adult", "logistic", logistic(alpha=1e-4), 0.05, 0.9, 50),
     Promise("Adult", "logistic", logistic(alpha=1e-4), 0.05, None, 10),
     Promise("Adult", "logistic, equalized odds", logistic(EO, 1e-4), 0.10, 0.9, 10),
@@ -61,13 +69,14 @@ def one_split(promise, X, y, groups, seed, n_jobs):
     test, train = np.split(order, [round(0.3 * len(y))])
     mean, sd = X[train].mean(axis=0), X[train].std(axis=0)
     X = (X - mean) / np.where(sd > 0, sd, 1)
-    search = BudgetSearchCV(
-        promise.estimator,
-        promise.max_gap,
-        confidence=promise.confidence,
-        random_state=seed,
-        n_jobs=n_jobs,
-    ).fit(X[train], y[train], sensitive_features=groups[train])
+    settings = {"confidence": promise.confidence, "random_state": seed, "n_jobs": n_jobs}
+    searches = [
+        BudgetSearchCV(each, promise.max_gap, **settings).fit(
+            X[train], y[train], sensitive_features=groups[train]
+        )
+        for each in promise.estimators
+    ]
+    search = max(searches, key=lambda each: (each.budget_met_, held_out_auc(each)))
     score = search.decision_function(X[test])
     profile = threshold_profile(y[test], score, sensitive_features=groups[test], parity=promise.parity)
     return {
@@ -78,6 +87,10 @@ def one_split(promise, X, y, groups, seed, n_jobs):
         "auc": roc_auc_score(y[test], score),
         "accuracy": ((score > 0) == y[test]).mean(),
     }
+
+
+def held_out_auc(search):
+    return search.path_.auc[search.path_.eta == search.eta_].item()
 
 
 def chance(profile, y, groups):
