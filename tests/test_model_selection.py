@@ -275,14 +275,18 @@ def test_the_warning_points_at_the_caller(few):
     assert next(w for w in caught if w.category is BudgetWarning).filename == __file__
 
 
-def test_warnings_of_folds_are_not_passed_on_but_the_models_are(compas):
-    rows = tuple(a[:400] for a in compas)
-    estimator = FairLogisticRegression(distance="gaussian", tol=1e-4)
-    with pytest.warns(BudgetWarning) as caught:
-        found = search(rows, 0.001, estimator, eta_range=(10, 1000), cv=3)
-    collapsed = [w for w in caught if w.category is CollapseWarning]
-    spread = np.std(found.predict_proba(rows[0])[:, 1])
-    assert len(collapsed) == (spread < 0.01)
+class Loud(OnlyProbabilities):
+    def fit(self, X, y, sensitive_features=None):
+        warnings.warn("squeezed", CollapseWarning, stacklevel=2)
+        return super().fit(X, y, sensitive_features)
+
+
+def test_of_all_fits_only_the_last_ones_warnings_are_passed_on(few):
+    X, y, race = few
+    with pytest.warns(CollapseWarning) as caught:
+        found = BudgetSearchCV(Loud(), 0.22, cv=3, random_state=0).fit(X, y, sensitive_features=race)
+    assert len(found.path_) > 1
+    assert len(caught) == 1
 
 
 def test_squeezing_cannot_hide_the_gap_behind_the_folds():

@@ -95,6 +95,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         g = self.decision_function(X)
         return np.column_stack([sigmoid(-g), sigmoid(g)])
 
+    def _stepped(self, g: np.ndarray) -> np.ndarray:
+        """Map the raw scores of the fitted coefficients; only a calibration that is no line does."""
+        return g
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 from evenrisk._validation import check_number
@@ -16,7 +17,7 @@ from evenrisk.losses import Loss
 from evenrisk.objective import LinearObjective
 
 
-class LinearScores:
+class LinearScores(FairClassifier):
     """g = Xw + b from `coef_` and `intercept_`."""
 
     coef_: np.ndarray
@@ -40,26 +41,11 @@ class LinearScores:
         w = self.coef_[0]
         # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast
         g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)
-        return np.asarray(g + self.intercept_[0])
+        return self._stepped(np.asarray(g + self.intercept_[0]))
 
 
 class FairLinearClassifier(LinearScores, PenalisedClassifier):
     """Linear scores with the penalty."""
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Give the raw score g = Xw + b of each row, after `calibration_` where that is isotonic.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where the positive class is predicted.
-        """
-        return self._stepped(super().decision_function(X))
 
     def _loss(self) -> Loss:
         """Give the loss of the raw scores."""

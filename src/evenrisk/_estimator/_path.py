@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,9 @@ from evenrisk._estimator._hinge import HingeSolver
 from evenrisk._validation import tell
 from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import RENEW, Solution, ladder, lbfgs, momentum, newton
+from evenrisk.solvers import RENEW, WIDE, Solution, ladder, lbfgs, momentum, newton
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
-WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
 ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
 
@@ -92,7 +92,7 @@ def _minimiser(
     max_iter, verbose = settings.max_iter, settings.verbose
     kinked = objective.scores.loss is HINGE
     hinge = HingeSolver(noise, verbose)
-    metric = None if kinked else objective.metric()
+    metric = cache(objective.metric)  # a look at all rows: only where it is used
     pays, kept = newton_pays(objective), KeptCurvature()
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
@@ -111,7 +111,7 @@ def _minimiser(
             if found.converged or found.n_iter >= max_iter:
                 return found
             theta, before = found.theta, found.n_iter  # no step along its matrix: go on without
-        found = lbfgs(here, theta, metric=metric, max_iter=max_iter - before, **common)
+        found = lbfgs(here, theta, metric=metric(), max_iter=max_iter - before, **common)
         return replace(found, n_iter=found.n_iter + before)
 
     return minimise

@@ -32,8 +32,8 @@ from evenrisk._validation import (
     SmallCellWarning,
     check_number,
 )
+from evenrisk.solvers import WIDE
 
-WIDE = 4.0  # ratio of two η up to which the larger starts from the smaller's fit
 # said once, of the fit that the user gets, and not of every fold and η
 QUIET = (
     CollapseWarning,

@@ -7,6 +7,7 @@ point starting where the last one ended; it stays in the basin that is connected
 from __future__ import annotations
 
 FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
+WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
 
 
 def ladder(eta: float) -> list[float]:
