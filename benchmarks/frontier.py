@@ -178,6 +178,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="2 splits, fewer rows, every third setting")
     parser.add_argument("--data", choices=[table.name for table in TABLES], help="only this data set")
     parser.add_argument("--method", default="", help="only methods whose names read like this")
+    parser.add_argument("--read", metavar="PATH", nargs="+", help="fit nothing: measurements of other runs")
     parser.add_argument("--csv", metavar="PATH", help="write every measurement")
     parser.add_argument("--picture", metavar="PATH", help="draw mean AUC against mean max gap")
     args = parser.parse_args()
@@ -186,10 +187,14 @@ def main() -> None:
         if path:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(describe(), flush=True)
+    earlier = pd.concat(map(pd.read_csv, args.read)) if args.read else None
     frames = []
     for table in TABLES:
         if args.data in (None, table.name):
-            frames.append(run(table, n_splits, args.quick, args.method))
+            if earlier is None:
+                frames.append(run(table, n_splits, args.quick, args.method))
+            else:
+                frames.append(earlier[earlier.data == table.name])
             print(report(frames[-1], table.name, table.targets), flush=True)
             if args.csv:
                 pd.concat(frames).to_csv(args.csv, index=False)

@@ -83,8 +83,7 @@ class PenalisedClassifier(FairClassifier):
         check_number("tol", self.tol, low=0, strict=True)
         check_number("max_iter", self.max_iter, low=1, whole=True)
         check_choice("solver", self.solver, SOLVERS)
-        if self.calibration is not None:
-            check_choice("calibration", self.calibration, tuple(CALIBRATIONS))
+        check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
 

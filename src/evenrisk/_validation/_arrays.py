@@ -22,11 +22,12 @@ def check_member(name: str, value: Any, known: Mapping[str, T], kind: Any) -> T:
     raise ValueError(f"`{name}` must be one of {names} or a {kind.__name__} instance, got {value!r}")
 
 
-def check_choice(name: str, value: Any, known: Sequence[str]) -> str:
-    """Let one of the `known` strings pass."""
-    if isinstance(value, str) and value in known:
+def check_choice(name: str, value: Any, known: Sequence[str], *, or_none: bool = False) -> Any:
+    """Let one of the `known` strings pass, and None if it may be."""
+    if (value is None and or_none) or (isinstance(value, str) and value in known):
         return value
-    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}, got {value!r}")
+    names = (*known, None) if or_none else known
+    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, names))}, got {value!r}")
 
 
 def check_number(name: str, value: Any, *, low: float, strict: bool = False, whole: bool = False) -> float:
