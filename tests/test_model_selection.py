@@ -247,6 +247,14 @@ def test_a_budget_that_so_few_rows_cannot_verify(few):
     assert found.eta_ == search(few, 0.1, cv=3).eta_  # what the measured gap alone would choose
 
 
+def test_a_budget_within_chance_is_met_with_a_warning(compas):
+    rows = tuple(a[:300] for a in compas)
+    with pytest.warns(BudgetWarning, match=r"meets the budget of 0.08 as measured, but 300 rows cannot tell"):
+        found = search(rows, 0.08)
+    assert found.budget_met_
+    assert found.max_gap_ <= 0.08
+
+
 def test_an_impossible_budget_ends_near_a_grid_searchs_best(compas):
     rows = tuple(a[:200] for a in compas)
     splits = list(KFold(5, shuffle=True, random_state=0).split(rows[0]))
@@ -545,6 +553,12 @@ BAD = {
         "got 'fairlogisticregression__eta' and 'fairlinearsvc__eta' in Pipeline",
     ),
     "no estimator": ({"estimator": "logistic"}, {}, ValueError, "got none in str"),
+    "a class": (
+        {"estimator": FairLogisticRegression},
+        {},
+        ValueError,
+        "must be an instance, got the class FairLogisticRegression",
+    ),
     "confidence": ({"confidence": 1}, {}, ValueError, "`confidence` must be"),
     "range": (
         {"eta_range": (1, 0.1)},

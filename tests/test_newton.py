@@ -125,6 +125,20 @@ def test_a_path_takes_few_looks_at_the_curvature(rows, monkeypatch):
     assert 1 <= len(looks) <= 8
 
 
+def test_rare_columns_do_not_run_off(rows):
+    """Countries with one or two people each, and no ridge: far out on the sigmoid nothing bends any more."""
+    X, y, group = rows["adult"]
+    some = np.random.default_rng(0).permutation(len(y))[:4000]
+    X = X[some] / np.where(X[some].std(axis=0) > 0, X[some].std(axis=0), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=UserWarning)
+        clf = FairLogisticRegression(eta=100.0, solver="newton").fit(
+            X, y[some], sensitive_features=group[some]
+        )
+    assert np.abs(clf.coef_).max() < 20
+    assert np.abs(clf.decision_function(X)).max() < 200
+
+
 def test_the_rank_scale_is_served_too(rows):
     settings = {"distance": GapDistance(scale="rank"), "eta": 0.3}
     quasi, second = (fit(rows["adult"], solver, **settings) for solver in ("lbfgs", "newton"))

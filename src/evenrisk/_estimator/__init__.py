@@ -3,6 +3,7 @@
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData, distinct_rows
 from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
+from evenrisk._estimator._path import Point
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "FairLinearClassifier",
     "LinearScores",
     "PenalisedClassifier",
+    "Point",
     "Problem",
     "TrainingData",
     "distinct_rows",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from evenrisk.solvers import RENEW, WIDE, Solution, ladder, lbfgs, momentum, new
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
+DAMPING = 1e-5  # of the curvature that a column's spread would give it
 ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
 
 
@@ -93,7 +94,7 @@ def _minimiser(
     kinked = objective.scores.loss is HINGE
     hinge = HingeSolver(noise, verbose)
     metric = cache(objective.metric)  # a look at all rows: only where it is used
-    pays, kept = newton_pays(objective), KeptCurvature()
+    pays, kept = newton_pays(objective), KeptCurvature(objective)
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
@@ -122,12 +123,23 @@ class KeptCurvature:
 
     A matrix costs as much as several gradients, and a point of the path begins where the last one ended: the
     parts taken for the last η give the next one's matrix without another look at the rows.
+
+    A row far out on the sigmoid bends nothing any more, and a rare column is all such rows: Newton's step
+    along it would have no bound. So every column keeps a little of the curvature its spread would give it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, objective: LinearObjective) -> None:
+        self.objective = objective
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
         self.age = 0  # iterations since they were taken
         self.end: np.ndarray | None = None  # where the last point ended
+
+    @cached_property
+    def damping(self) -> np.ndarray:
+        """What is added to every matrix (m, m)."""
+        damping = np.zeros(self.objective.n_features + self.objective.fit_intercept)
+        damping[: self.objective.n_features] = DAMPING * self.objective.row_moments[1].diagonal()
+        return np.diag(damping)
 
     def minimise(self, objective: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
         """Newton from θ; its first matrix may be the kept one."""
@@ -141,7 +153,7 @@ class KeptCurvature:
                 self.parts, self.age = objective.curvature_parts(theta), 0
             asked += 1
             bend, gram = self.parts
-            return bend + 2 * objective.scores.eta * gram
+            return bend + 2 * objective.scores.eta * gram + self.damping
 
         solution = newton(objective, theta, curvature=curvature, **settings)
         self.age += solution.n_iter

@@ -13,6 +13,7 @@ from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._diagnosis import diagnose
 from evenrisk._estimator._path import SOLVERS, Point, Settings, walk
+from evenrisk._estimator._unseen import unseen_scores
 from evenrisk._validation import check_choice, check_flag, check_member, check_number
 from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps
 from evenrisk.distances import DISTANCES, Distance
@@ -112,7 +113,7 @@ class PenalisedClassifier(FairClassifier):
         penalty = problem.objective.scores.penalty
         self.calibration_ = None
         if self.calibration is not None:
-            unseen = self._unseen_scores(g, point.eta, data)
+            unseen = self._unseen_scores(problem, point, data)
             self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.weight)
         self.__dict__.update(problem.attributes(theta, self._line))
         self.n_iter_ = point.n_iter
@@ -122,9 +123,9 @@ class PenalisedClassifier(FairClassifier):
             diagnose(g, g if self.calibration_ is None else self.calibration_(g), data, self.eta)
         self._remember(data)
 
-    def _unseen_scores(self, g: np.ndarray, eta: float, data: TrainingData) -> np.ndarray:
-        """Give the scores to calibrate on: a few coefficients do not learn thousands of rows by heart."""
-        return g
+    def _unseen_scores(self, problem: Problem, point: Point, data: TrainingData) -> np.ndarray:
+        """Give the scores to calibrate on, each row's from a model that has not seen it."""
+        return unseen_scores(problem.objective.with_eta(point.eta), point.solution.theta)
 
     @property
     def _line(self) -> Line:

@@ -55,6 +55,8 @@ class Tunable:
     @classmethod
     def of(cls, estimator: Any) -> Tunable:
         """Find the parameter."""
+        if isinstance(estimator, type):
+            raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
         parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
         found = [name for name in parameters if name == "eta" or name.endswith("__eta")]
         if len(found) != 1:

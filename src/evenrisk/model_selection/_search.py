@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
 N_PERMUTATIONS = 200  # for the noise floor that a warning names
+FEW_PERMUTATIONS = 50  # to know whether a budget is below it, after every search
 
 
 class Search:
@@ -39,6 +40,7 @@ class Search:
         budget, (low, high) = self.settings.max_gap, self.settings.eta_range
         eta = smallest_eta(self._criterion, budget, low, high)
         if eta is not None:
+            self._say_if_within_chance(eta)
             return eta, True
         if self.settings.confidence is not None:
             eta = smallest_eta(self._measured, budget, low, high)
@@ -49,10 +51,11 @@ class Search:
         self.held_out.begin_afresh()
         self.path.clear()
         eta = best_eta(self._measured, low, high)
-        met = self._criterion(eta) <= budget
-        if not met:
-            self._say_unmet(eta)
-        return eta, met
+        if self._criterion(eta) <= budget:
+            self._say_if_within_chance(eta)
+            return eta, True
+        self._say_unmet(eta)
+        return eta, False
 
     def _measured(self, eta: float) -> float:
         """The held-out max gap at this η."""
@@ -101,9 +104,28 @@ class Search:
             BudgetWarning,
         )
 
+    def _say_if_within_chance(self, eta: float) -> None:
+        """Warn if the budget, as measured, is below what this many rows show of a score without any gap.
+
+        A score that is nearly constant shows less by chance: the plain model's is taken.
+        """
+        floor = self._floor(0.0, FEW_PERMUTATIONS) if self.settings.confidence is None else 0.0
+        if self.settings.max_gap < floor:
+            tell(
+                f"a held-out max gap of {self.path[eta]['max_gap']:.3f} meets the budget of "
+                f"{self.settings.max_gap:g} as measured, but {len(self.rows.code):,} rows cannot tell: a "
+                f"score that has nothing to do with the groups shows {floor:.3f} by chance. Give more rows, "
+                "or `confidence` for a bound of the true gap",
+                BudgetWarning,
+            )
+
+    def _floor(self, eta: float, n_permutations: int) -> float:
+        """The mean max gap that chance alone would show."""
+        return self.profiles[eta].noise_floor(n_permutations, self.seed).mean
+
     def _say_unmet(self, eta: float) -> None:
         """Warn that the budget is out of reach, and what chance alone would show."""
-        floor = self.profiles[eta].noise_floor(N_PERMUTATIONS, self.seed).mean
+        floor = self._floor(eta, N_PERMUTATIONS)
         tell(
             f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
             f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "

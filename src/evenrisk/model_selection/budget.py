@@ -44,8 +44,9 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         The budget, above 0 and at most 1: the largest gap allowed at any threshold, in the worst stratum. 1
         allows everything: eta = 0, and no ``sensitive_features`` needed.
     confidence : float, default=None
-        None holds the measured gap against the budget. A number such as 0.9 holds an upper bound against it
-        that the true gap exceeds with probability 0.1 at most (a bootstrap band at all thresholds).
+        None holds the measured gap against the budget; what is measured there is often a little below the
+        true gap, since eta was chosen by it. A number such as 0.9 holds an upper bound against it, the end of
+        a bootstrap band that covers the gap at all thresholds with this confidence.
     parity : str or Parity, default=None
         The rule whose gap is meant; None is the estimator's own.
     cv : int, splitter or iterable, default=5
@@ -89,7 +90,8 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     it came and what chance alone would show on as many rows, `budget_met_` is False, and the model is the one
     with the smallest eta whose gap is within 0.005 of the best. Where the measured gap meets it but these
     rows cannot verify that at the `confidence` asked for, `budget_met_` is False too, the model is the one
-    that meets it as measured, and the warning says how many rows would be enough.
+    that meets it as measured, and the warning says how many rows would be enough. Without `confidence` a
+    budget below what chance alone shows on so many rows is met as measured, with a warning that says so.
 
     Examples
     --------

@@ -8,6 +8,7 @@ entry of x.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,11 @@ class LinearObjective:
         With the whole matrix the solver sees standardised, uncorrelated features whatever units they
         came in; it costs a few evaluations while d is small.
         """
-        share = self.scores.weight / self.scores.total
         ridge = np.full(self.n_features + self.fit_intercept, self.alpha)
         ridge[self.n_features :] = 0.0
         if self.n_features > FULL_METRIC:
             return 1 / _positive(self.mean_square() + ridge)
-        return self._inverse_moments(share)
+        return self._inverse_moments()
 
     def curvature(self, theta: np.ndarray) -> np.ndarray:
         """Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton."""
@@ -86,7 +86,7 @@ class LinearObjective:
             if self.moments is not None:
                 gram[:d, :d] = self.moments.gram(theta[:d])
             else:
-                gram += scores.penalty.curvature(g, self._rows)
+                gram += scores.penalty.curvature(g, self.rows_of)
         return H, gram
 
     def _add_products(self, H: np.ndarray, block: slice, bend: np.ndarray) -> None:
@@ -115,22 +115,28 @@ class LinearObjective:
         X = self.X[block]
         return cast(X.toarray() if is_sparse(X) else X, np.float64)
 
-    def _rows(self, block: Any) -> np.ndarray:
+    def rows_of(self, block: Any) -> np.ndarray:
         """Rows of X with the intercept's column."""
         X = self._features(block)
         return np.column_stack([X, np.ones(X.shape[0])]) if self.fit_intercept else X
 
-    def _inverse_moments(self, share: Array) -> np.ndarray:
+    @cached_property
+    def row_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """μ and E (x − μ)(x − μ)ᵀ; μ = 0 where there is no intercept to take it up."""
+        share = self.scores.weight / self.scores.total
+        return second_moments(self.X, share, centred=self.fit_intercept)
+
+    def _inverse_moments(self) -> np.ndarray:
         """(E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.
 
         Taken about the mean μ, in float64 and on unit scales: a column such as a year or an income leaves
         no digits for its spread in E x². With A the inverse of the centred part the blocks are A, −Aμ and
         1 + μᵀAμ.
         """
-        mean, second = second_moments(self.X, share, centred=self.fit_intercept)
+        mean, second = self.row_moments
         diagonal = _positive(np.diag(second) + self.alpha)
         # collinear columns (one-hot sets) leave directions without curvature of their own
-        second[np.diag_indices_from(second)] += self.alpha + SINGULAR * diagonal
+        second = second + np.diag(self.alpha + SINGULAR * diagonal)
         root = np.sqrt(diagonal)
         A = np.linalg.inv(second / np.outer(root, root)) / np.outer(root, root)
         if not self.fit_intercept:

@@ -39,10 +39,10 @@ def newton(
     """
     ridge = max(SINGULAR, noise)
     settings = Settings(tol, max_iter, noise, verbose)
-    return descend("newton", fun, theta, lambda at: _inverse(curvature(at), ridge), renew, settings)
+    return descend("newton", fun, theta, lambda at: ridged_inverse(curvature(at), ridge), renew, settings)
 
 
-def _inverse(H: np.ndarray, ridge: float) -> np.ndarray:
+def ridged_inverse(H: np.ndarray, ridge: float) -> np.ndarray:
     """(H + ridge)⁻¹; the last parameter is eliminated first and the ridge put on what is left of the others.
 
     The last one is the intercept, where there is one: a column far from 0 (a year, an income) looks like it,
@@ -52,15 +52,15 @@ def _inverse(H: np.ndarray, ridge: float) -> np.ndarray:
         return np.ones(len(H))
     corner = H[-1, -1]
     if len(H) == 1 or corner <= 0:
-        return _ridged_inverse(H, H.diagonal(), ridge)
+        return _inverse(H, H.diagonal(), ridge)
     along = H[:-1, -1] / corner
     rest = H[:-1, :-1] - np.outer(along, H[:-1, -1])
-    A = _ridged_inverse(rest, np.maximum(rest.diagonal(), ROUNDING * H.diagonal()[:-1]), ridge)
+    A = _inverse(rest, np.maximum(rest.diagonal(), ROUNDING * H.diagonal()[:-1]), ridge)
     side = -(A @ along)[:, None]
     return np.block([[A, side], [side.T, np.atleast_2d(1 / corner + along @ A @ along)]])
 
 
-def _ridged_inverse(H: np.ndarray, diagonal: np.ndarray, ridge: float) -> np.ndarray:
+def _inverse(H: np.ndarray, diagonal: np.ndarray, ridge: float) -> np.ndarray:
     """(H + ridge·diagonal)⁻¹; the ridge grows until rounding lets the matrix be positive."""
     root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scale = np.outer(root, root)

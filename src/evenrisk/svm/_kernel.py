@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from evenrisk._estimator import PenalisedClassifier, Problem, TrainingData, distinct_rows
+from evenrisk._estimator import PenalisedClassifier, Point, Problem, TrainingData, distinct_rows
 from evenrisk._validation import check_choice, check_number
 from evenrisk.calibration import Line
 from evenrisk.distances import Distance
@@ -269,8 +269,9 @@ class FairKernelSVC(PenalisedClassifier):
 
         return Problem(objective, attributes, start)
 
-    def _unseen_scores(self, g: np.ndarray, eta: float, data: TrainingData) -> np.ndarray:
-        return unseen_scores(self, g, eta, data)
+    def _unseen_scores(self, problem: Problem, point: Point, data: TrainingData) -> np.ndarray:
+        g = problem.objective.raw_scores(point.solution.theta)
+        return unseen_scores(self, g, point.eta, data)
 
     def _rows_and_kernel(self, X: Any, gamma: float) -> tuple[Any, Kernel]:
         """Give what a kernel compares while fitting: rows of X or, precomputed, their places in it."""
