@@ -615,6 +615,9 @@ def test_the_path_is_drawn(few):
     assert len(shown) == 1
     assert shown[0].name == "ours"
     assert shown[0].max_gap == pytest.approx(path.max_gap.to_numpy())
+    (one,) = TradeoffDisplay.from_frame(path.drop(columns="method"), y="auc", method=None)  # as `path_` is
+    assert one.name is None
+    assert one.max_gap == pytest.approx(path.max_gap.to_numpy())
 
 
 @pytest.mark.parametrize(

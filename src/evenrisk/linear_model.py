@@ -42,10 +42,9 @@ class FairLogisticRegression(FairLinearClassifier):
         "isotonic" follows the data more freely and wants thousands of rows. Weights count rows here: give
         them a mean near 1.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
-        "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and on one-hot
-        Adult needs some six tenths of the iterations of "lbfgs" at a strong penalty; "auto" is "newton" up
-        to 256 features and 50 pairs of cells wherever there is a penalty, and "lbfgs" else. The walk up to
-        eta is "auto" always.
+        "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs fewer of
+        them; "auto" is "newton" up to 256 features and 50 pairs of cells wherever there is a penalty, and
+        "lbfgs" else. The walk up to eta is "auto" always.
         "momentum" is the paper's gradient descent; it wants standardised features and a `max_iter` in the
         thousands.
     fit_intercept : bool, default=True

@@ -9,13 +9,14 @@ no digits for its spread in E x².
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from evenrisk._types import Array
-from evenrisk._xp import as_index, blocks, cast, is_sparse, namespace, to_numpy
+from evenrisk._xp import blocks, cast, is_sparse, namespace, to_numpy
 from evenrisk.objective._scores import Penalty
 
 ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
@@ -76,29 +77,34 @@ class CellMoments:
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
-        code, weight = as_index(self.penalty.cells.code), self.penalty.cells.weight.astype(np.float64)
-        means, covariances = [], []
-        for cell in range(self.penalty.cells.n_cells):
-            rows = np.flatnonzero(code == cell)
-            share = weight[rows] / weight[rows].sum()
-            mean, covariance = _of_cell(self.X, rows, share)
-            means.append(mean)
-            covariances.append(covariance)
-        shares = to_numpy(self.penalty.cell_weights[0]) / float(weight[code >= 0].sum())
-        centre = np.stack(means)
-        return centre - shares @ centre, np.stack(covariances)
+        code, weight = self.penalty.cells.code, self.penalty.cells.weight
+        totals = np.asarray(to_numpy(self.penalty.cell_weights[0]), dtype=np.float64)
+        moments = [_of_cell(self.X, code, weight, cell, total) for cell, total in enumerate(totals)]
+        centre = np.stack([mean for mean, _ in moments])
+        return centre - (totals / totals.sum()) @ centre, np.stack([covariance for _, covariance in moments])
 
 
-def _of_cell(X: Any, rows: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of some rows of X, a block of them at a time, dense and about their mean."""
+def _of_cell(
+    X: Any, code: np.ndarray, weight: np.ndarray, cell: int, total: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the rows of one cell, a block of them at a time, dense and about their mean."""
     d = X.shape[1]
     mean = np.zeros(d)
-    for block in blocks(rows):
-        mean += share[block] @ X[rows[block]]
+    for rows, share in _blocks_of_cell(code, weight, cell, total):
+        mean += share @ X[rows]
     covariance = np.zeros((d, d))
-    for block in blocks(rows):
-        some = X[rows[block]]
+    for rows, share in _blocks_of_cell(code, weight, cell, total):
+        some = X[rows]
         some = some.toarray() if is_sparse(some) else some
-        root = (some - mean) * np.sqrt(share[block])[:, None]
+        root = (some - mean) * np.sqrt(share)[:, None]
         covariance += root.T @ root
     return mean, covariance
+
+
+def _blocks_of_cell(
+    code: np.ndarray, weight: np.ndarray, cell: int, total: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Give the cell's rows in each block, and their shares of its weight."""
+    for block in blocks(code):
+        rows = block.start + np.flatnonzero(code[block] == cell)
+        yield rows, weight[rows].astype(np.float64) / total

@@ -63,13 +63,14 @@ def named_scores(y_scores: Any) -> dict[str | None, Any]:
 
 
 def methods_of(
-    table: Any, method: str, numbers: Mapping[str, str | Sequence[str] | None], labels: str | None
+    table: Any, method: str | None, numbers: Mapping[str, str | Sequence[str] | None], labels: str | None
 ) -> list[tuple[str, dict[str, Any], list[Any] | None]]:
     """Split a long table by method: its name, the `numbers` by their keys, and the labels of its rows."""
     wanted = {key: _column_names(name) for key, name in numbers.items()}
     columns = _columns(table, [method, *(name for names in wanted.values() for name in names), labels])
     rows: dict[str, list[int]] = {}
-    for i, name in enumerate(columns[method]):
+    n = len(next(iter(columns.values())))
+    for i, name in enumerate([""] * n if method is None else columns[method]):
         if name is None or name != name:
             raise ValueError(f"`{method}` must name the method of each row, got {name!r} in row {i}")
         rows.setdefault(_text(name), []).append(i)

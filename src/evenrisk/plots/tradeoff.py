@@ -147,7 +147,7 @@ class TradeoffDisplay:
         *,
         x: str = "max_gap",
         y: str = "accuracy",
-        method: str = "method",
+        method: str | None = "method",
         x_error: str | Sequence[str] | None = None,
         y_error: str | Sequence[str] | None = None,
         labels: str | None = None,
@@ -162,8 +162,9 @@ class TradeoffDisplay:
             pandas, polars, pyarrow: one row per method and setting.
         x, y : str
             Columns of the gap and of the quality.
-        method : str, default="method"
-            Column of the method's name.
+        method : str or None, default="method"
+            Column of the method's name; None draws one line without a name, such as that of a search's
+            ``path_``.
         x_error, y_error : str or pair of str, default=None
             Column of the error bars' lengths, or two columns: below and above.
         labels : str, default=None
@@ -182,7 +183,7 @@ class TradeoffDisplay:
         shown: list[Self] = []
         for name, part, texts in methods_of(table, method, numbers, labels):
             axis_names = {"gap_name": x.replace("_", " "), "quality_name": y.replace("_", " ")}
-            shown.append(cls(**part, name=name, labels=texts, **axis_names).plot(ax, **kwargs))
+            shown.append(cls(**part, name=name or None, labels=texts, **axis_names).plot(ax, **kwargs))
             ax = shown[0].ax_
         return shown
 
