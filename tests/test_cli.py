@@ -177,7 +177,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(results, tmp_path, how, job
     wait_for(out / "splits" / "split_000.npz", process)
     os.kill(process.pid, how)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL), err
     if how == signal.SIGINT:
         assert "Finished splits are kept" in err
         assert "Traceback" not in err

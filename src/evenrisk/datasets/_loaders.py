@@ -169,11 +169,15 @@ def _propublica_filter(frame: pd.DataFrame) -> pd.Series[bool]:
 
 def _read(name: str) -> pd.DataFrame:
     """A shipped table. Only an empty `days_b_screening_arrest` is missing: "?" and "N/A" stay text."""
+    import gzip
+    import io
+
     import pandas as pd
 
-    with files("evenrisk.datasets").joinpath(f"data/{name}.csv.gz").open("rb") as stream:
-        missing = {"days_b_screening_arrest": [""]}
-        return pd.read_csv(stream, compression="gzip", keep_default_na=False, na_values=missing)
+    # unpacked first: Ctrl-C while pandas calls gzip's reader would come out as a damaged file
+    packed = files("evenrisk.datasets").joinpath(f"data/{name}.csv.gz").read_bytes()
+    missing = {"days_b_screening_arrest": [""]}
+    return pd.read_csv(io.BytesIO(gzip.decompress(packed)), keep_default_na=False, na_values=missing)
 
 
 def _card(name: str) -> str:

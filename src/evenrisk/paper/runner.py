@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._files import replacing
-from evenrisk.datasets import load_compas
+from evenrisk.datasets import Dataset, load_compas
 from evenrisk.paper.fits import Split, fit_split
 from evenrisk.paper.protocol import Protocol
 
@@ -71,8 +71,9 @@ def run(
     step(protocol.steps * len(done))
     missing = [split for split in range(n_splits) if split not in done]
     if jobs == 1 or len(missing) <= 1:
+        data = load_compas()
         for split in missing:
-            _fit_and_keep(folder, protocol, split, lambda: step(1))
+            _fit_and_keep(folder, protocol, data, split, lambda: step(1))
     else:
         for steps in _in_parallel(folder, protocol, missing, min(jobs, len(missing))):
             step(steps)
@@ -89,11 +90,13 @@ def _sweep(folder: Path) -> None:
             continue  # somebody else's
 
 
-def _fit_and_keep(folder: Path, protocol: Protocol, split: int, step: Callable[[], Any]) -> None:
+def _fit_and_keep(
+    folder: Path, protocol: Protocol, data: Dataset, split: int, step: Callable[[], Any]
+) -> None:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
-        arrays = fit_split(load_compas(), protocol, split, step)
+        arrays = fit_split(data, protocol, split, step)
     stored = {"settings": np.array(json.dumps(protocol.settings(), sort_keys=True)), **arrays}
     with replacing(split_path(folder, split)) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, **stored)  # type: ignore[arg-type]
@@ -152,4 +155,4 @@ def _begin(ticks: Any) -> None:
 
 
 def _work(folder: Path, protocol: Protocol, split: int) -> None:
-    _fit_and_keep(folder, protocol, split, lambda: _ticks.put(1))
+    _fit_and_keep(folder, protocol, load_compas(), split, lambda: _ticks.put(1))
