@@ -26,10 +26,11 @@ RIDGE = 1e-10
 def unseen_scores(objective: LinearObjective, theta: np.ndarray) -> np.ndarray:
     """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach."""
     scores = objective.scores
-    g = np.asarray(to_numpy(objective.raw_scores(theta)), dtype=np.float64)
+    raw = objective.raw_scores(theta)
+    g = np.array(to_numpy(raw), dtype=np.float64)
     if scores.loss is HINGE or objective.n_features > MOST_FEATURES:
         return g  # a hinge bends nowhere
-    slope = np.asarray(to_numpy(scores(objective.raw_scores(theta))[1]), dtype=np.float64)
+    slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
     M = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
         X, weight = objective.rows_of(block), scores.weight[block]
