@@ -524,3 +524,33 @@ def test_a_high_power_is_the_max_gap_and_does_not_vanish(scale, dtype):
     largest = max(np.abs(np.cumsum(means[i] - means[j])).max() for i, j in cells.pairs)
     worst = max(distance.compare(means[i], means[j])[0] for i, j in cells.pairs)
     assert worst**0.5 == pytest.approx(largest, rel=0.05)
+
+
+@pytest.mark.parametrize("window", [(0.0, 1.0), (0.2, 0.6), (0.0, 0.5), (0.45, 1.0)])
+@pytest.mark.parametrize("n_thresholds", [2, 30, 400])
+def test_norms_are_those_of_rows_that_are_cells(window, n_thresholds):
+    """‖Φ‖² = Σ Δ·U² of a row alone, in NumPy and torch, and its derivative."""
+    torch = need("torch")
+    distance = GapDistance(window=window, n_thresholds=n_thresholds)
+    g = np.r_[-50.0, 50.0, 0.0, np.random.default_rng(0).normal(0, 2, 60)]
+    alone = Cells(np.arange(63), np.ones(63), 63, np.array([[0, 1]]), np.ones(1))
+
+    def norms(g):
+        psi = distance.psi_sums(g, alone)
+        return distance.compare(psi, 0 * psi)[0]
+
+    found, slope = distance.norms(g)
+    assert found == pytest.approx(norms(g), rel=1e-9, abs=1e-15)
+    step = 1e-5
+    numerical = (norms(g + step) - norms(g - step)) / (2 * step)
+    assert slope == pytest.approx(numerical, abs=1e-5)  # its own derivative jumps at the nodes
+    assert np.abs(slope).max() > 1e-3
+    for one, other in zip(distance.norms(torch.from_numpy(g)), (found, slope), strict=True):
+        assert one.numpy() == pytest.approx(other, rel=1e-12, abs=1e-15)
+
+
+@each
+def test_only_squares_on_the_score_scale_are_norms(name):
+    distance = DISTANCES[name][0]
+    is_norm = name in ("gap", "gap-window", "gap-coarse")
+    assert (distance.norms(np.zeros(3)) is not None) == is_norm

@@ -18,6 +18,9 @@ PUBLIC = {
     "linear_model",
     "svm",
     "baselines",
+    "neural_network",
+    "boosting",
+    "nn",
     "metrics",
     "model_selection",
     "plots",
@@ -27,6 +30,11 @@ PUBLIC = {
     "distances",
     "parity",
 }
+ESTIMATORS = (
+    CORE
+    | DOOR
+    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"}
+)
 MAY_IMPORT = {
     "_types": set(),
     "_xp": set(),
@@ -43,18 +51,13 @@ MAY_IMPORT = {
     "distances": CORE,
     "objective": CORE | {"distances"},
     "metrics": CORE | DOOR | {"parity", "curves"},
-    "_estimator": CORE
-    | DOOR
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration"},
-    "linear_model": CORE
-    | DOOR
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"},
-    "svm": CORE
-    | DOOR
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"},
-    "baselines": CORE
-    | DOOR
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "_estimator"},
+    "_estimator": ESTIMATORS - {"_estimator"},
+    "linear_model": ESTIMATORS,
+    "svm": ESTIMATORS,
+    "baselines": ESTIMATORS - {"calibration"},
+    "boosting": ESTIMATORS,
+    "neural_network": ESTIMATORS | {"nn"},
+    "nn": CORE | DOOR | {"parity", "distances"},
     "model_selection": DOOR | {"metrics", "solvers", "calibration"},
     "plots": DOOR | {"metrics"},
     "report": DOOR | {"metrics", "plots", "_files"},
@@ -62,7 +65,12 @@ MAY_IMPORT = {
     "cli": PUBLIC | {"_files", "_tables", "paper"},
 }
 HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
-HEAVY_ROOMS: dict[str, set[str]] = {"baselines": {"cvxpy", "dccp"}}
+HEAVY_ROOMS: dict[str, set[str]] = {
+    "baselines": {"cvxpy", "dccp"},
+    "boosting": {"lightgbm", "xgboost"},
+    "neural_network": {"torch"},
+    "nn": {"torch"},
+}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
 
 

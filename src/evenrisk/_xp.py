@@ -16,6 +16,7 @@ import numpy as np
 Array = Any  # the array API has no common static type
 
 BLOCK_ROWS = 16_384  # a dozen float64 temporaries of this length stay in a core's cache
+SMALL_SELECTOR = 1024  # entries of a matrix that is not worth making sparse
 
 
 def namespace(*arrays: Array) -> Any:
@@ -23,6 +24,10 @@ def namespace(*arrays: Array) -> Any:
     # array-api-compat costs 50 ms to import and NumPy 2 speaks the standard itself
     if all(isinstance(a, np.ndarray) for a in arrays):
         return np
+    if hasattr(arrays[0], "index_add"):
+        import array_api_compat.torch as torch_namespace  # finding it out costs more than a small kernel
+
+        return torch_namespace
     from array_api_compat import array_namespace
 
     return array_namespace(*arrays)
@@ -40,14 +45,24 @@ def as_array(values: Any, like: Array, *, dtype: Any = None) -> Array:
     dtype = like.dtype if dtype is None else dtype
     if isinstance(like, np.ndarray):
         return np.asarray(values, dtype=dtype)
-    if isinstance(values, np.ndarray) and not values.flags.writeable:
-        values = values.copy()  # torch shares memory and wants to be able to write
+    if isinstance(values, np.ndarray):
+        values = np.array(values)  # torch shares memory and wants to be able to write
     return namespace(like).asarray(values, dtype=dtype, device=like.device)
 
 
 def as_index(x: Array) -> Array:
     """Cast whole numbers to the index dtype."""
-    return x.astype(np.intp) if isinstance(x, np.ndarray) else namespace(x).astype(x, namespace(x).int64)
+    if isinstance(x, np.ndarray):
+        return x.astype(np.intp, copy=False)
+    return namespace(x).astype(x, namespace(x).int64, copy=False)
+
+
+def arange(n: int, like: Array) -> Array:
+    """0 … n − 1 as an index, made where `like` lives: a copy from the host would wait for the device."""
+    if isinstance(like, np.ndarray):
+        return np.arange(n)
+    xp = namespace(like)
+    return xp.arange(n, dtype=xp.int64, device=like.device)
 
 
 def to_numpy(x: Array) -> np.ndarray:
@@ -91,6 +106,13 @@ def segment_dot(weight: Array, code: Array, n: int, X: Array) -> Array:
 
     if isinstance(weight, np.ndarray):
         dtype = np.result_type(weight, X.dtype)
+        if X.shape[1] == 1 and isinstance(X, np.ndarray):
+            return segment_sum(weight * X[:, 0], code, n)[:, None]
+        if n * weight.shape[0] <= SMALL_SELECTOR and isinstance(X, np.ndarray):
+            # SciPy takes ten times as long to set up as these few products take
+            small = np.zeros((n, weight.shape[0]))
+            small[code, np.arange(weight.shape[0])] = weight
+            return (small @ X).astype(dtype, copy=False)
         shape, ends = (n, weight.shape[0]), np.arange(weight.shape[0] + 1)
         selector = sparse.csc_array((weight.astype(np.float64), code, ends), shape=shape)
         product = selector @ X
@@ -111,7 +133,9 @@ def take(x: Array, index: Array) -> Array:
 
 def cast(x: Array, dtype: Any) -> Array:
     """Convert x to `dtype`."""
-    return x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else namespace(x).astype(x, dtype)
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype, copy=False)
+    return namespace(x).astype(x, dtype, copy=False)
 
 
 def concat(arrays: list[Array], axis: int) -> Array:

@@ -2,6 +2,7 @@
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData, distinct_rows
+from evenrisk._estimator._diagnosis import diagnose
 from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
 from evenrisk._estimator._path import Point
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
@@ -14,5 +15,6 @@ __all__ = [
     "Point",
     "Problem",
     "TrainingData",
+    "diagnose",
     "distinct_rows",
 ]

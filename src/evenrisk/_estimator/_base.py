@@ -111,12 +111,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        tags = self.__sklearn_tags__().input_tags
-        X = validate_data(self, X, accept_sparse="csr" if tags.sparse else False, dtype=self._dtypes())
+        X = self._check_X(X)
         n = X.shape[0]
         target, classes = check_binary(y)
         check_length("y", len(target), n)
-        weight = check_weight(sample_weight, n, X.dtype)
+        weight = check_weight(sample_weight, n, getattr(X, "dtype", np.float64))
         groups = None
         if sensitive_features is not None:
             groups = check_groups(sensitive_features, n)
@@ -145,6 +144,11 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("groups_", None)
         if data.groups is not None:
             self.groups_ = data.groups.labels
+
+    def _check_X(self, X: Any) -> Any:
+        """Check the features to fit, and remember their number and names."""
+        sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return validate_data(self, X, accept_sparse=sparse, dtype=self._dtypes())
 
     def _dtypes(self) -> Any:
         """Give the types of numbers that X may have; others are converted to the first."""

@@ -1,5 +1,6 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
+from evenrisk.distances._bound import gap_curvature_bound
 from evenrisk.distances._protocol import Distance, cell_weights, evaluate, penalty
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
@@ -19,5 +20,6 @@ __all__ = [
     "HistogramDistance",
     "cell_weights",
     "evaluate",
+    "gap_curvature_bound",
     "penalty",
 ]

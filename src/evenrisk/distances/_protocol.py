@@ -54,6 +54,13 @@ class Distance(ABC):
         r, in_a, in_b = self.residual(a, b)
         return xp.sum(r * r, axis=-1), _times(2 * r, in_a), _times(2 * r, in_b)
 
+    def norms(self, g: Array) -> tuple[Array, Array] | None:
+        """Give ‖Φ(g)‖² of each row (n,) and its derivative, if d = ‖mean Φ − mean Φ‖² for some Φ; else None.
+
+        A row's product with itself is what an unbiased form of d needs beside the sums.
+        """
+        return None
+
     @abstractmethod
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
         """Give the gradient in the scores, w·Σ_j D[cell, j] ψ_j'(g) (n,); 0 for rows in no cell."""

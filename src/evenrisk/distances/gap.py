@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, concat, cumsum, detach, namespace, sigmoid
+from evenrisk._xp import as_array, as_index, cast, concat, cumsum, detach, namespace, sigmoid
 from evenrisk.distances._grid import Binned, moments, place, polynomial, row_moments
 from evenrisk.distances._protocol import Distance
 
@@ -135,10 +135,11 @@ class GapDistance(Distance):
 
     def _largest(self, u: Array) -> Array:
         """A number of the size of u to divide by, so that high powers of small gaps do not vanish."""
+        if self.power == 2:
+            return 1 + 0 * u[..., :1]
         xp = namespace(u)
         largest = detach(xp.max(xp.abs(u), axis=-1)[..., None])
-        one = 1 + 0 * largest
-        return one if self.power == 2 else xp.where(largest > 0, largest, one)
+        return xp.where(largest > 0, largest, 1 + 0 * largest)
 
     def _raised(self, u: Array) -> Array:
         """abs(u)^p."""
@@ -199,8 +200,32 @@ class GapDistance(Distance):
         m0, m1 = row_moments(binned, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
+    def norms(self, g: Array) -> tuple[Array, Array] | None:
+        """Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
+
+        U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
+        Only squares on the score scale are norms.
+        """
+        if self.scale != "score" or self.power != 2:
+            return None
+        x, slope = self._coordinate(g)
+        j = as_index(x + 0.5)
+        f = x - cast(j, x.dtype)
+        first, last = self._kept.start, self._kept.stop - 1
+        before, at = 0.5 - f, 0.5 + f
+        u_before = 0.5 * before * before * cast((j > first) & (j <= last + 1), x.dtype)
+        u_at = (1 - 0.5 * at * at) * cast((j >= first) & (j <= last), x.dtype)
+        after = cast(namespace(x).clip(last - j, 0, last - first + 1), x.dtype)
+        norm = self.step * (after + u_before * u_before + u_at * u_at)
+        return norm, -2 * self.step * slope * (u_before * before + u_at * at)
+
     def _place(self, g: Array, cells: Cells) -> tuple[Binned, Array]:
         """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
+        x, slope = self._coordinate(g)
+        return place(x, as_index(x + 0.5), cells, self.n_nodes), slope
+
+    def _coordinate(self, g: Array) -> tuple[Array, Array]:
+        """Give x, the score in grid steps, and dx/dg (n,)."""
         xp = namespace(g)
         s = sigmoid(g)
         x = (s - self.window[0]) / self.step + MARGIN
@@ -209,7 +234,7 @@ class GapDistance(Distance):
             low, high = 0.5, self.n_thresholds + 2 * MARGIN - 0.5
             slope = xp.where((x > low) & (x < high), slope, 0 * slope)
             x = xp.where(x < low, low + 0 * x, xp.where(x > high, high + 0 * x, x))
-        return place(x, as_index(x + 0.5), cells, self.n_nodes), slope
+        return x, slope
 
     @property
     def _kept(self) -> slice:

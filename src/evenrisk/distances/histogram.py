@@ -134,5 +134,4 @@ def _hermite_table(n_bins: int, sigma: float) -> np.ndarray:
     table = np.zeros((4, n_fine + 1, n_bins))
     table[:, :-1] = y0, m0, 3 * (y1 - y0) - 2 * m0 - m1, 2 * (y0 - y1) + m0 + m1
     table[0, -1] = psi[-1]
-    table.flags.writeable = False
     return table

@@ -18,6 +18,7 @@ class Penalty:
     def __init__(self, distance: Distance, cells: Cells) -> None:
         self.distance, self.cells = distance, cells
         self.cell_weights = cell_weights(cells)
+        self._latest: tuple[Array, Array] | None = None  # scores, and their sums of ψ
 
     def value(self, g: Array) -> float:
         """E_f(g)."""
@@ -45,6 +46,26 @@ class Penalty:
         w = self.cell_weights[0][:, None]
         return self.gram(psi / w, slopes / w[..., None])
 
+    def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
+        """JᵀJ (m, m) for a step that is θ_k on part k of the rows: `curvature` with X = one-hot of `part` (n,).
+
+        Each cell is split by part, so that a row costs the same however many parts there are.
+        """
+        cells = self.cells
+        inside = cells.code >= 0
+        fine = cells._replace(
+            code=namespace(g).where(inside, cells.code * n_parts + part, 0 * part - 1),
+            n_cells=cells.n_cells * n_parts,
+        )
+        shift = self.distance.shift(g, cells)
+        slopes: Array = 0
+        for block in blocks(g):
+            one = 1 + 0 * g[block][:, None]
+            slopes = slopes + self.distance.rows(g[block] - shift, fine.rows(block), one)
+        w = self.cell_weights[0][:, None]
+        by_part = np.swapaxes(slopes.reshape(cells.n_cells, n_parts, -1), 1, 2)  # (c, p, m)
+        return self.gram(self._sums(g, shift) / w, by_part / w[..., None])
+
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
         """JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
         total = np.zeros((slopes.shape[2], slopes.shape[2]))
@@ -63,8 +84,15 @@ class Penalty:
     def _derivative(self, g: Array) -> tuple[Array | float, Array, Array]:
         """Give the shift of the scores, E_f, and its derivative in the sums."""
         shift = self.distance.shift(g, self.cells)
-        psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
-        return shift, *penalty(self.distance, Sums(psi, *self.cell_weights), self.cells)
+        sums = Sums(self._sums(g, shift), *self.cell_weights)
+        return shift, *penalty(self.distance, sums, self.cells)
+
+    def _sums(self, g: Array, shift: Array | float) -> Array:
+        """Σ w ψ over each cell (c, p); those of the scores seen last are kept."""
+        if self._latest is None or self._latest[0] is not g:
+            psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
+            self._latest = g, psi
+        return self._latest[1]
 
 
 class ScoreObjective:

@@ -1,0 +1,359 @@
+"""What fair LightGBM and fair XGBoost share: fit's door, evaluation sets, the fitted attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logit
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
+
+from evenrisk._estimator import FairClassifier, TrainingData, diagnose
+from evenrisk._validation import (
+    Groups,
+    MissingSensitiveFeatures,
+    check_binary,
+    check_cells,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+    check_weight,
+    listed,
+)
+from evenrisk._xp import is_sparse
+from evenrisk.boosting._rounds import Descent
+from evenrisk.boosting._training import Evaluation, Stopping, Trees, boost
+from evenrisk.distances import DISTANCES, Distance
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+
+DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
+
+
+class Rows(NamedTuple):
+    """Rows in the library's terms, to fit or to evaluate."""
+
+    X: Any
+    y: np.ndarray
+    loss_weight: np.ndarray | None  # of the loss; None = 1 for all
+    objective: ScoreObjective | None  # None where there is no penalty
+
+
+class Fitted(NamedTuple):
+    """What a library gives back."""
+
+    booster: Any
+    n_trees: int
+    results: dict[str, dict[str, list[float]]]  # of the evaluation sets
+
+
+class BoostedClassifier(FairClassifier):
+    """Boosted trees with `parity`, `distance` and `eta`; everything else is the library's."""
+
+    _no_constraint: ClassVar[str] = "eta=0"
+    booster_: Any
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+        eval_set: Any = None,
+        eval_sensitive_features: Any = None,
+        eval_sample_weight: Any = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features; missing values and a frame's categorical columns are the library's to handle. The
+            protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. Rows of weight 0 are left out.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Required where ``eta > 0``; never needed to
+            predict.
+        eval_set : (X, y) or list of such pairs, default=None
+            Rows on which the objective is measured after every round; see ``evals_result_``. With
+            ``early_stopping_rounds`` the last one says when to stop.
+        eval_sensitive_features : array-like or list of them, default=None
+            The groups of the evaluation sets; required where ``eta > 0``.
+        eval_sample_weight : array-like or list of them, default=None
+            The weights of the evaluation sets.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        before = dict(self.__dict__)
+        try:
+            data = self._present(self._check_fit(X, y, sample_weight, sensitive_features))
+            sets = self._check_sets(eval_set, eval_sensitive_features, eval_sample_weight, data)
+            self._train(data, sets)
+        except BaseException:  # a model that was fitted before stays as it was, also on Ctrl-C
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._remember(data)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Give the raw score of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        return self._raw_scores(self._features(X, reset=False))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Give the settings, those that are the library's own among them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Not used: no setting has settings.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        return super().get_params(deep) | self._others
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; what is not ours is handed to the library as it is.
+
+        Parameters
+        ----------
+        **params
+            Names and values.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        named = set(self._get_param_names())
+        self._others = self._others | {name: value for name, value in params.items() if name not in named}
+        return super().set_params(**{name: value for name, value in params.items() if name in named})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ---------------------------------------------------------------- the library's part
+
+    def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
+        """Give a model without trees yet, and whether its leaves must keep the library's values."""
+        raise NotImplementedError
+
+    def _plain(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
+        """Fit without a penalty: the library's own training, as it is."""
+        raise NotImplementedError
+
+    def _finished(self, trees: Any, n_trees: int) -> Any:
+        """Give the library's model of the first trees."""
+        raise NotImplementedError
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _class_factor(self, data: TrainingData) -> np.ndarray | None:
+        """Factor of the loss of each row by its label, as the library would have it; None = 1."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- the door
+
+    def _check_parameters(self) -> None:
+        check_number("eta", self.eta, low=0)
+        check_number("n_estimators", self.n_estimators, low=1, whole=True)
+        check_number("learning_rate", self.learning_rate, low=0, strict=True)
+        if self.early_stopping_rounds is not None:
+            check_number("early_stopping_rounds", self.early_stopping_rounds, low=1, whole=True)
+        self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
+        self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
+        if self._distance.of_two_moments:
+            raise ValueError(
+                "`distance` must be 'gap' or 'histogram' for boosted trees, or an instance of these, got "
+                f"{self.distance!r}: boosting starts where all scores tie, and there it is singular"
+            )
+
+    def _constraint(self) -> str:
+        return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
+
+    def _merges(self) -> bool:
+        return False  # a leaf's least number of rows counts rows
+
+    def _check_X(self, X: Any) -> Any:
+        return self._features(X, reset=True)
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Check X: frames pass as they are, for their categories' sake."""
+        if hasattr(X, "to_pandas"):  # polars, pyarrow
+            X = X.to_pandas()
+        if not hasattr(X, "iloc"):
+            settings: dict[str, Any] = {"dtype": self._dtypes(), "ensure_all_finite": "allow-nan"}
+            X = validate_data(self, X, accept_sparse="csr", reset=reset, **settings)
+            return sparse.csr_matrix(X) if is_sparse(X) else X  # not every library knows SciPy's arrays
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, X, reset=reset)
+        if X.shape[0] == 0:
+            raise ValueError("`X` must have at least 1 row, got 0")
+        return X
+
+    def _present(self, data: TrainingData) -> TrainingData:
+        """Leave out rows of weight 0: libraries count them."""
+        if data.weight.all():
+            return data
+        kept = np.flatnonzero(data.weight)
+        y, weight = data.y[kept], data.weight[kept]
+        groups = None if data.groups is None else data.groups.take(kept)
+        cells = (
+            None if groups is None else make_cells(self._parity, y, groups.code, len(groups.labels), weight)
+        )
+        X = _safe_indexing(data.X, kept)
+        return replace(data, X=X, y=y, weight=weight, groups=groups, cells=cells)
+
+    def _check_sets(
+        self, eval_set: Any, features: Any, weights: Any, data: TrainingData
+    ) -> list[TrainingData]:
+        """Check the evaluation sets, each with its groups and weights."""
+        sets = _as_list(eval_set, pair=True)
+        if self.early_stopping_rounds is not None and not sets:
+            raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
+        given = {}
+        for name, values in (("eval_sensitive_features", features), ("eval_sample_weight", weights)):
+            given[name] = _as_list(values, like=len(sets)) if values is not None else [None] * len(sets)
+            if len(given[name]) != len(sets):
+                raise ValueError(
+                    f"`{name}` must have one entry per evaluation set, {len(sets)}, got {len(given[name])}"
+                )
+        pairs = zip(sets, *given.values(), strict=True)
+        return [self._check_set(place, *each, data) for place, each in enumerate(pairs)]
+
+    def _check_set(
+        self, place: int, pair: Any, features: Any, weight: Any, data: TrainingData
+    ) -> TrainingData:
+        if not (isinstance(pair, Sequence) and len(pair) == 2):
+            raise ValueError(f"`eval_set` must be (X, y) or a list of such pairs, got {type(pair).__name__}")
+        X = self._features(pair[0], reset=False)
+        y, classes = check_binary(pair[1], "y of the eval_set", at_least=1)
+        check_length("y of the eval_set", len(y), X.shape[0])
+        unknown = [label for label in classes if label not in data.classes]
+        if unknown:
+            raise ValueError(f"`eval_set` must have the labels of y, got {listed(unknown)} too")
+        y = (np.asarray(pair[1]).reshape(-1) == data.classes[1]).astype(np.int8)
+        w = check_weight(weight, X.shape[0])
+        if self.eta == 0:
+            return TrainingData(X, y, w, data.classes, None, None)
+        if features is None:
+            raise MissingSensitiveFeatures(
+                f"`eval_sensitive_features` is required with eval_set when eta > 0, got None for set {place}: the "
+                "objective it measures has the penalty in it"
+            )
+        try:
+            code = self._known_groups(features, y, data.groups)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ValueError(str(error).replace("`sensitive", "`eval_sensitive")) from error
+        cells = make_cells(self._parity, y, code, len(data.groups.labels), w)  # type: ignore[union-attr]
+        return TrainingData(X, y, w, data.classes, None, cells)
+
+    def _known_groups(self, features: Any, y: np.ndarray, known: Groups) -> np.ndarray:
+        """Code an evaluation set's groups as the training rows' are."""
+        groups = check_groups(features, len(y))
+        place = {label: code for code, label in enumerate(known.labels.tolist())}
+        unknown = [label for label in groups.labels.tolist() if label not in place]
+        if unknown:
+            raise ValueError(
+                f"`sensitive_features` must have groups that fit's have, got {listed(unknown)} too"
+            )
+        code = np.array([place[label] for label in groups.labels.tolist()], dtype=np.int32)[groups.code]
+        names = self._parity.cell_names([repr(name) for name in known.names])
+        check_cells(cell_codes(self._parity, y, code, len(known.labels)), names, warn=False)
+        return code
+
+    # ---------------------------------------------------------------- the fit
+
+    def _train(self, data: TrainingData, sets: list[TrainingData]) -> None:
+        rows, *others = (self._rows(each) for each in (data, *sets))
+        patience = None if self.early_stopping_rounds is None else int(self.early_stopping_rounds)
+        stopping = Stopping(int(self.n_estimators), patience, int(self.verbose))
+        if rows.objective is None:
+            fitted = self._plain(rows, others, stopping)
+        else:
+            fitted = self._fair(rows, others, stopping)
+        self.booster_, self.n_estimators_ = fitted.booster, fitted.n_trees
+        self.__dict__.pop("best_iteration_", None)
+        if patience is not None:
+            self.best_iteration_ = fitted.n_trees
+        self.evals_result_ = fitted.results
+        if self.eta > 0:
+            some = np.arange(len(data.y))
+            if len(some) > DIAGNOSED:
+                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
+            g = self._raw_scores(_safe_indexing(data.X, some))
+            diagnose(g, g, replace(data, y=data.y[some], weight=data.weight[some]), self.eta)
+
+    def _rows(self, data: TrainingData) -> Rows:
+        """Give rows their objective."""
+        weight = data.weight
+        factor = self._class_factor(data)
+        loss_weight = weight if factor is None else weight * factor
+        plain = factor is None and bool((weight == 1).all())
+        objective = None
+        if self.eta > 0:
+            penalty = Penalty(self._distance, data.cells)  # type: ignore[arg-type]
+            full = np.ascontiguousarray(loss_weight, dtype=np.float64)
+            objective = ScoreObjective(LOGISTIC, data.y, full, penalty, float(self.eta))
+        return Rows(data.X, data.y, None if plain else loss_weight, objective)
+
+    def _fair(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
+        """Boost down the objective."""
+        objective = rows.objective
+        assert objective is not None
+        start = float(logit(objective.weight @ rows.y / objective.total))
+        trees, own_values = self._grown(rows, sets, stopping, start)
+        g = np.full(len(rows.y), start)
+        descent = Descent(objective, g, float(self.learning_rate), float(self._ridge()))
+        evaluations = [Evaluation(each.objective, np.full(len(each.y), start)) for each in sets]  # type: ignore[arg-type]
+        n_trees = boost(trees, descent, evaluations, stopping, own_values=own_values)
+        self.objective_curve_ = np.array(descent.curve[: n_trees + 1])
+        self.objective_ = float(self.objective_curve_[-1])
+        results = {f"valid_{i}": each.results for i, each in enumerate(evaluations)}
+        return Fitted(self._finished(trees, n_trees), n_trees, results)
+
+    def _ridge(self) -> float:
+        """λ of the library, added to a leaf's curvature."""
+        raise NotImplementedError
+
+
+def _as_list(values: Any, *, pair: bool = False, like: int = 0) -> list[Any]:
+    """One or several as a list: a pair (X, y) is one set, and so is an array where one is expected."""
+    if values is None:
+        return []
+    if pair:
+        return [values] if isinstance(values, tuple) else list(values)
+    if like == 1 and not (isinstance(values, (list, tuple)) and len(values) == 1):
+        return [values]
+    return list(values)

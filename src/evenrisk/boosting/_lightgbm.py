@@ -1,0 +1,364 @@
+"""Fair LightGBM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+
+from evenrisk._estimator import TrainingData
+from evenrisk._validation import check_choice
+from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows
+from evenrisk.boosting._nearest import nearest
+from evenrisk.boosting._training import Grown, Stopping, Trees
+from evenrisk.distances import Distance
+from evenrisk.parity import Parity
+
+try:
+    import lightgbm as lgb
+except ImportError as error:
+    raise ImportError("FairLGBMClassifier needs lightgbm: pip install 'evenrisk[boosting]'") from error
+
+# what the fit itself reads must come by the one name it knows
+OTHER_NAMES = {
+    "shrinkage_rate": "learning_rate",
+    "lambda_l2": "reg_lambda",
+    "lambda": "reg_lambda",
+    "lambda_l1": "reg_alpha",
+    "l1_regularization": "reg_alpha",
+    "l2_regularization": "reg_lambda",
+    "num_iterations": "n_estimators",
+    "num_iteration": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "n_iter": "n_estimators",
+    "num_trees": "n_estimators",
+    "num_tree": "n_estimators",
+    "num_rounds": "n_estimators",
+    "nrounds": "n_estimators",
+    "num_round": "n_estimators",
+    "max_iter": "n_estimators",
+    "boosting": "boosting_type",
+    "boost": "boosting_type",
+    "early_stopping_round": "early_stopping_rounds",
+    "early_stopping": "early_stopping_rounds",
+}
+# settings that shape the leaves' values: with one of them the library's own values are kept
+SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints", "path_smooth")
+APART = 1e-9  # of the largest: values of leaves that differ by more can be told from sums they were added to
+
+
+class FairLGBMClassifier(BoostedClassifier):
+    """LightGBM whose scores have the same distribution in every group.
+
+    Minimises mean log loss + eta·E_f by gradient boosting, where E_f adds up how far the groups' score
+    distributions are apart. LightGBM grows the trees; the values of a tree's leaves are solved for together,
+    since rows that move together change the distributions together. The training objective never rises.
+
+    Parameters
+    ----------
+    parity : str or Parity, default="demographic_parity"
+        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
+        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    distance : str or Distance, default="gap"
+        "gap", "histogram", or an instance with its own settings such as ``GapDistance(scale="rank")``. The
+        Gaussian distance is singular where all scores tie, which is where boosting starts, and is refused.
+    eta : float, default=1.0
+        Weight of the penalty. 0 is plain LightGBM and needs no ``sensitive_features``. With the gap distance 1
+        is mild, 10 strong and 50 nearly closes the gap on Adult.
+    boosting_type : {"gbdt"}, default="gbdt"
+        Other types are LightGBM's own and only for ``eta=0``: they change trees that are there already.
+    num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, class_weight, min_split_gain, \
+min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree, reg_alpha, reg_lambda
+        As in ``lightgbm.LGBMClassifier``, with its defaults. ``class_weight`` weights the loss and not the
+        comparison of groups. ``reg_alpha``, and among the others ``monotone_constraints``, ``max_delta_step``
+        and ``path_smooth``, shape the values of leaves: with one of them LightGBM's own values are kept up to a
+        common factor for each tree, and a large eta wants more trees.
+    early_stopping_rounds : int, default=None
+        Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees up
+        to its lowest value.
+    random_state : int, RandomState instance or None, default=None
+        Seed of LightGBM's own choices (bagging, feature sampling).
+    n_jobs : int, default=None
+        Threads; None is all cores. Sums are added up in another order on another number of threads.
+    importance_type : {"split", "gain"}, default="split"
+        What ``feature_importances_`` counts.
+    verbose : int, default=0
+        Write a line to standard error every so many rounds.
+    **others
+        Any other parameter of LightGBM (``max_bin``, ``cat_smooth``, ``monotone_constraints``, …), handed on.
+
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster
+        The model as LightGBM's own: ``booster_.save_model("model.txt")`` writes it, and whatever loads it gives
+        the same probabilities without evenrisk.
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive class.
+    groups_ : ndarray of shape (k,)
+        The groups seen, where any were given.
+    feature_importances_ : ndarray of shape (d,)
+        How often each column was split, or the gain of it.
+    n_estimators_ : int
+        Trees kept; fewer than asked for where no split or no step lowers the objective any more, or after
+        early stopping.
+    best_iteration_ : int
+        The same, after early stopping only.
+    evals_result_ : dict
+        "objective", "log_loss" and "penalty" of each evaluation set after each round.
+    objective_ : float
+        The training objective; only with a penalty.
+    objective_curve_ : ndarray of shape (n_estimators_ + 1,)
+        The same before the first and after every tree.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (d,)
+        Column names of X, where it had any.
+
+    See Also
+    --------
+    FairXGBClassifier : The same with XGBoost.
+    ParityObjective : The bare objective, for ``lightgbm.train``.
+
+    Examples
+    --------
+    >>> from evenrisk.boosting import FairLGBMClassifier
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.metrics import max_demographic_parity_difference
+    >>> X, y, race = load_compas()
+    >>> for eta in (0, 20):
+    ...     clf = FairLGBMClassifier(eta=eta, num_leaves=8, n_estimators=50, n_jobs=1)
+    ...     s = clf.fit(X, y, sensitive_features=race).predict_proba(X)[:, 1]
+    ...     print(round(max_demographic_parity_difference(y, s, sensitive_features=race), 2))
+    0.27
+    0.05
+    """
+
+    def __init__(
+        self,
+        parity: str | Parity = "demographic_parity",
+        *,
+        distance: str | Distance = "gap",
+        eta: float = 1.0,
+        boosting_type: str = "gbdt",
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        learning_rate: float = 0.1,
+        n_estimators: int = 100,
+        subsample_for_bin: int = 200_000,
+        class_weight: Any = None,
+        min_split_gain: float = 0.0,
+        min_child_weight: float = 1e-3,
+        min_child_samples: int = 20,
+        subsample: float = 1.0,
+        subsample_freq: int = 0,
+        colsample_bytree: float = 1.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 0.0,
+        early_stopping_rounds: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        importance_type: str = "split",
+        verbose: int = 0,
+        **others: Any,
+    ) -> None:
+        self.parity = parity
+        self.distance = distance
+        self.eta = eta
+        self.boosting_type = boosting_type
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.learning_rate = learning_rate
+        self.n_estimators = n_estimators
+        self.subsample_for_bin = subsample_for_bin
+        self.class_weight = class_weight
+        self.min_split_gain = min_split_gain
+        self.min_child_weight = min_child_weight
+        self.min_child_samples = min_child_samples
+        self.subsample = subsample
+        self.subsample_freq = subsample_freq
+        self.colsample_bytree = colsample_bytree
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.early_stopping_rounds = early_stopping_rounds
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.importance_type = importance_type
+        self.verbose = verbose
+        self._others = others
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """How often each column was split, or the gain of it (d,)."""
+        check_is_fitted(self)
+        return self.booster_.feature_importance(importance_type=self.importance_type)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("importance_type", self.importance_type, ("split", "gain"))
+        for name in OTHER_NAMES.keys() & self._others.keys():
+            raise ValueError(f"`{OTHER_NAMES[name]}` must be given by that name, got `{name}`")
+        if "objective" in self._others:
+            raise ValueError("`objective` must not be given: it is log loss + eta·E_f")
+        if self.eta > 0 and self.boosting_type != "gbdt":
+            raise ValueError(f"`boosting_type` must be 'gbdt' when eta > 0, got {self.boosting_type!r}")
+        if self.eta > 0 and self._others.get("linear_tree"):
+            raise ValueError("`linear_tree` must be False when eta > 0, got True: leaves move as a whole")
+
+    def _parameters(self) -> dict[str, Any]:
+        """Give LightGBM's parameters; it knows scikit-learn's names for them."""
+        ours = ("parity", "distance", "eta", "class_weight", "importance_type", "verbose")
+        loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
+        named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
+        settings = {"verbosity": -1} | named | self._others
+        if self.random_state is not None:
+            settings["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.n_jobs is not None:
+            settings["num_threads"] = self.n_jobs
+        return settings
+
+    def _class_factor(self, data: TrainingData) -> np.ndarray | None:
+        factor = None
+        if self.class_weight is not None:
+            factor = compute_sample_weight(self.class_weight, data.classes[data.y])
+        if self.eta == 0:
+            return factor  # LightGBM sees to the rest
+        scale = float(self._others.get("scale_pos_weight", 1.0))
+        if self._others.get("is_unbalance") or self._others.get("unbalance"):
+            positive = float(data.weight @ data.y)
+            scale = (float(data.weight.sum()) - positive) / positive
+        if scale == 1:
+            return factor
+        up = np.where(data.y == 1, scale, 1.0)
+        return up if factor is None else factor * up
+
+    def _ridge(self) -> float:
+        return float(self.reg_lambda)
+
+    def _datasets(self, rows: Rows, sets: list[Rows], settings: dict[str, Any]) -> list[Any]:
+        """The training rows as LightGBM's, then the evaluation sets."""
+        categorical = settings.pop("categorical_feature", "auto")
+        common: dict[str, Any] = {"params": settings}
+        train = lgb.Dataset(
+            rows.X, rows.y, weight=rows.loss_weight, categorical_feature=categorical, **common
+        )
+        return [
+            train,
+            *(train.create_valid(each.X, each.y, weight=each.loss_weight, **common) for each in sets),
+        ]
+
+    def _plain(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
+        settings = self._parameters()
+        train, *others = self._datasets(rows, sets, settings)
+        results: dict[str, dict[str, list[float]]] = {}
+        callbacks = [lgb.record_evaluation(results)] if others else []
+        if stopping.verbose:
+            callbacks.append(lgb.log_evaluation(stopping.verbose))
+        if stopping.patience:
+            callbacks.append(lgb.early_stopping(stopping.patience, verbose=False))
+        booster = lgb.train(
+            settings | {"objective": "binary"},
+            train,
+            num_boost_round=stopping.rounds,
+            valid_sets=others,
+            callbacks=callbacks,
+        )
+        n_trees = booster.best_iteration if stopping.patience else booster.num_trees()
+        kept = lgb.Booster(model_str=booster.model_to_string(num_iteration=n_trees))
+        return Fitted(kept, n_trees, results)
+
+    def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
+        settings = self._parameters()
+        own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
+        datasets = self._datasets(rows, sets, settings)
+        return LightGBMTrees(settings, datasets, [rows, *sets], start), own_values
+
+    def _finished(self, trees: Any, n_trees: int) -> Any:
+        return trees.finish(n_trees)
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
+        return np.asarray(self.booster_.predict(X, raw_score=True, **threads))
+
+
+class LightGBMTrees:
+    """A booster whose trees get their leaves' values from us.
+
+    LightGBM adds its own values to the scores it keeps. They serve to tell the leaf of each row: its score has
+    just moved by the value of it. Where two leaves have one value, the rows are sent down the tree instead.
+    """
+
+    def __init__(self, settings: dict[str, Any], datasets: list[Any], rows: list[Rows], start: float) -> None:
+        self.settings, self.train = settings, datasets[0]
+        self.booster = lgb.Booster(settings | {"objective": "none", "metric": "none"}, self.train)
+        for place, each in enumerate(datasets[1:]):
+            self.booster.add_valid(each, f"valid_{place}")
+        self.features = [each.X for each in rows]  # of the training rows, then of the evaluation sets'
+        self.start = start
+        self.scores = self._scores()
+        self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
+
+    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> Grown | None:
+        """Add a tree; None where no split is worth it."""
+        if not self._has_features() or self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
+            return None
+        tree = self.booster.num_trees() - 1
+        n_leaves = self.booster.dump_model(start_iteration=tree, num_iteration=1)["tree_info"][0][
+            "num_leaves"
+        ]
+        values = np.array([self.booster.get_leaf_output(tree, leaf) for leaf in range(n_leaves)])
+        before, self.scores = self.scores, self._scores()
+        order = np.argsort(values)
+        if np.diff(values[order]).min(initial=np.inf) > APART * np.abs(values).max():
+            moved = (new - old for new, old in zip(self.scores, before, strict=True))
+            self.leaf = [order[nearest(values[order], step)] for step in moved]
+        else:
+            self.leaf = [self._sent_down(X, tree) for X in self.features]
+        return Grown(self.leaf[0], values)
+
+    def _sent_down(self, X: Any, tree: int) -> np.ndarray:
+        """The leaf of each row, from its features."""
+        leaf = self.booster.predict(X, pred_leaf=True, start_iteration=tree, num_iteration=1)
+        return np.asarray(leaf).reshape(-1).astype(np.intp)
+
+    def write(self, values: np.ndarray) -> None:
+        """Give the leaves of the last tree their values; the first one's carry the starting score too."""
+        tree = self.booster.num_trees() - 1
+        base = self.start if tree == 0 else 0.0
+        for leaf, value in enumerate(values.tolist()):
+            self.booster.set_leaf_output(tree, leaf, base + value)
+
+    def leaves(self, place: int) -> np.ndarray:
+        """Give the leaf of each row of an evaluation set in the last tree."""
+        return self.leaf[1 + place]
+
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """Values as LightGBM keeps them."""
+        return values
+
+    def finish(self, n_trees: int) -> Any:
+        """Give the model of the first trees, with the sigmoid in it and without the data."""
+        if n_trees == 0:  # all scores tie, so LightGBM's own first tree has no split either
+            return lgb.train(self.settings | {"objective": "binary"}, self.train, 1)
+        text = self.booster.model_to_string(num_iteration=n_trees)
+        head, end, rest = text.partition("\nfeature_names=")
+        return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
+
+    def _has_features(self) -> bool:
+        """Whether a column has two values to split: LightGBM takes no gradients where none has."""
+        columns = range(self.train.num_feature())
+        return self.booster.num_trees() > 0 or any(self.train.feature_num_bin(i) > 1 for i in columns)
+
+    def _scores(self) -> list[np.ndarray]:
+        """LightGBM's own scores of the training rows and of every evaluation set."""
+        seen: list[np.ndarray] = []
+
+        def see(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
+            seen.append(scores.copy())
+            return "seen", 0.0, True
+
+        self.booster.eval_train(see)
+        self.booster.eval_valid(see)
+        return seen

@@ -1,0 +1,144 @@
+"""The bare objective, for people who call `lgb.train` or `xgb.train` themselves.
+
+A library's own training loop sees one number of curvature per row, so what stands for the penalty there must
+bound all it can do when rows move together: `gap_curvature_bound`. Estimators solve a tree's leaves at once
+instead (`_rounds`), which takes longer steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evenrisk._types import Sums
+from evenrisk._validation import (
+    check_binary,
+    check_cells,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+    check_weight,
+)
+from evenrisk.distances import DISTANCES, Distance, GapDistance, cell_weights, gap_curvature_bound, penalty
+from evenrisk.losses import LOGISTIC
+from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+
+LEAST = 1e-6  # curvature of a row, so that none is without
+
+
+class ParityObjective:
+    """Log loss + eta·E_f as gradient and curvature in the scores, for LightGBM and XGBoost.
+
+    An object is called with ``(scores, data)`` by ``lgb.train`` and ``xgb.train``, data being their own kind of
+    training set, or with ``(y, scores)`` or ``(y, scores, weight)`` by their scikit-learn classes. Labels and
+    weights are the data's. The scores it leads to are raw: apply the sigmoid.
+
+    Parameters
+    ----------
+    sensitive_features : array-like of shape (n,) or (n, m)
+        The group of each row of the data; several columns are crossed.
+    parity : str or Parity, default="demographic_parity"
+        Who is compared with whom.
+    distance : "gap" or GapDistance, default="gap"
+        Only squares on the score scale have a curvature that is known to be safe row by row.
+    eta : float, default=1.0
+        Weight of the penalty.
+    learning_rate : float, default=0.1
+        That of the training. Of the curvature's bound half this share is enough: what a step is shrunk by
+        need not be held back twice. A larger number is safer, a smaller one faster.
+
+    See Also
+    --------
+    FairLGBMClassifier, FairXGBClassifier : Take longer steps at a large eta, and never one that raises the
+        objective.
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> from evenrisk.boosting import ParityObjective
+    >>> from evenrisk.datasets import load_compas
+    >>> X, y, race = load_compas()
+    >>> data = lightgbm.Dataset(X.to_numpy(), y)
+    >>> parity = ParityObjective(race, eta=10)
+    >>> settings = {"objective": parity, "verbosity": -1, "num_threads": 1}
+    >>> booster = lightgbm.train(settings, data, num_boost_round=50)
+    >>> round(parity.metric(booster.predict(X.to_numpy()), data)[1], 2)
+    0.69
+    """
+
+    def __init__(
+        self,
+        sensitive_features: Any,
+        *,
+        parity: str | Parity = "demographic_parity",
+        distance: str | Distance = "gap",
+        eta: float = 1.0,
+        learning_rate: float = 0.1,
+    ) -> None:
+        self.eta = float(check_number("eta", eta, low=0))
+        self.learning_rate = float(check_number("learning_rate", learning_rate, low=0, strict=True))
+        self.parity: Parity = check_member("parity", parity, PARITIES, Parity)
+        chosen: Distance = check_member("distance", distance, DISTANCES, Distance)
+        if not (isinstance(chosen, GapDistance) and chosen.scale == "score" and chosen.power == 2):
+            raise ValueError(
+                "`distance` must be 'gap' or a GapDistance on the score scale with power 2, whose curvature has a "
+                f"bound row by row, got {distance!r}"
+            )
+        self.distance = chosen
+        self.groups = check_groups(sensitive_features, len(sensitive_features))
+
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Give gradient and curvature in the scores (n,), (n,)."""
+        y, g, weight = self._read(first, second, sample_weight)
+        slope = weight * LOGISTIC.value_gradient(y, g)[1]
+        bend = weight * LOGISTIC.curvature(y, g)
+        if self.eta > 0:
+            cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
+            D = self._penalty(g, cells)[1]
+            scale = self.eta * float(weight.sum())
+            slope = slope + scale * self.distance.pull(g, cells, D)
+            bend = bend + scale * gap_curvature_bound(self.distance, g, cells, D, 0.5 * self.learning_rate)
+        return slope, np.maximum(bend, LEAST)
+
+    def metric(self, scores: Any, data: Any) -> Any:
+        """Give the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Raw scores of the rows whose groups this object was given.
+        data : lightgbm.Dataset or xgboost.DMatrix
+            The data.
+
+        Returns
+        -------
+        tuple
+            Name and value, and for LightGBM that smaller is better.
+        """
+        y, g, weight = self._read(scores, data)
+        value = float(weight @ LOGISTIC.value_gradient(y, g)[0] / weight.sum())
+        if self.eta > 0:
+            cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
+            value += self.eta * float(self._penalty(g, cells)[0])
+        known = type(data).__module__.startswith("lightgbm")
+        return ("objective", value, False) if known else ("objective", value)
+
+    def _penalty(self, g: np.ndarray, cells: Any) -> tuple[Any, np.ndarray]:
+        return penalty(self.distance, Sums(self.distance.psi_sums(g, cells), *cell_weights(cells)), cells)
+
+    def _read(self, first: Any, second: Any, weight: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Give labels, scores and weights, however they came."""
+        if hasattr(second, "get_label"):
+            scores, y, weight = first, second.get_label(), second.get_weight()
+        else:
+            y, scores = first, second
+        target, _ = check_binary(y)
+        check_length("sensitive_features", len(self.groups.code), len(target))
+        absent = weight is None or len(weight) == 0
+        w = np.array(check_weight(None if absent else weight, len(target)))
+        code = cell_codes(self.parity, target, self.groups.code, len(self.groups.labels))
+        names = self.parity.cell_names([repr(name) for name in self.groups.names])
+        check_cells(code[w > 0], names, warn=False)
+        return target, np.asarray(scores, dtype=np.float64).reshape(-1), w

@@ -1,0 +1,130 @@
+"""Batches that hold every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from evenrisk._validation import (
+    check_binary,
+    check_cells,
+    check_flag,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+)
+from evenrisk.parity import PARITIES, Parity, cell_codes
+
+
+class ParityBatchSampler(Sampler[list[int]]):
+    """Deal all rows out to batches, each with its share of every cell: the `batch_sampler` of a DataLoader.
+
+    A cell with too few rows for all batches comes more than once in an epoch, so that `min_rows` of it are in
+    every batch (all of it, if it has no more than that). All other rows come once.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,) or (n, m)
+        The group of each row; several columns are crossed.
+    y : array-like of shape (n,), default=None
+        Labels; not needed under demographic parity.
+    batch_size : int
+        Rows in a batch of all processes together, at the most, but for those that come again.
+    parity : str or Parity, default="demographic_parity"
+        The rule whose cells are kept.
+    min_rows : int, default=2
+        Rows of every cell in every batch, at the least; the unbiased gap needs two.
+    shuffle : bool, default=True
+        Whether every epoch deals anew.
+    seed : int, default=0
+        Of the shuffling.
+    num_replicas, rank : int, default=1 and 0
+        Processes and the number of this one: each gets its part of every batch.
+
+    Examples
+    --------
+    >>> from evenrisk.nn import ParityBatchSampler
+    >>> sampler = ParityBatchSampler(["a"] * 90 + ["b"] * 10, batch_size=20)
+    >>> [sum(row >= 90 for row in batch) for batch in sampler]
+    [2, 2, 2, 2, 2]
+    """
+
+    def __init__(
+        self,
+        groups: Any,
+        y: Any = None,
+        *,
+        batch_size: int,
+        parity: str | Parity = "demographic_parity",
+        min_rows: int = 2,
+        shuffle: bool = True,
+        seed: int = 0,
+        num_replicas: int = 1,
+        rank: int = 0,
+    ) -> None:
+        rule: Parity = check_member("parity", parity, PARITIES, Parity)
+        self.num_replicas = int(check_number("num_replicas", num_replicas, low=1, whole=True))
+        self.batch_size = int(check_number("batch_size", batch_size, low=self.num_replicas, whole=True))
+        self.min_rows = int(check_number("min_rows", min_rows, low=1, whole=True))
+        check_flag("shuffle", shuffle)
+        self.shuffle = bool(shuffle)
+        self.seed = int(check_number("seed", seed, low=0, whole=True))
+        self.rank = int(check_number("rank", rank, low=0, whole=True))
+        if self.rank >= self.num_replicas:
+            raise ValueError(f"`rank` must be below num_replicas, {self.num_replicas}, got {self.rank}")
+        self.code = _check_code(groups, y, rule)
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next; each iteration counts on by itself."""
+        self.epoch = int(check_number("epoch", epoch, low=0, whole=True))
+
+    def __len__(self) -> int:
+        return -(-len(self.code) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rng = np.random.default_rng([self.seed, self.epoch]) if self.shuffle else None
+        self.epoch += 1
+        for batch in self._deal(rng):
+            # a batch lies cell by cell, so that every process gets its share of each
+            mine = batch[self.rank :: self.num_replicas]
+            yield (mine if rng is None else rng.permutation(mine)).tolist()
+
+    def _deal(self, rng: np.random.Generator | None) -> list[np.ndarray]:
+        """Cut each cell into one piece per batch."""
+        n_batches = len(self)
+        batches: list[list[np.ndarray]] = [[] for _ in range(n_batches)]
+        start = 0
+        for cell in range(-1, int(self.code.max()) + 1):
+            rows = np.flatnonzero(self.code == cell)
+            rows = rows if rng is None else rng.permutation(rows)
+            if cell >= 0:
+                # those of a small cell come again, never twice in one piece: pairs need different rows
+                rows = np.resize(rows, max(len(rows), n_batches * min(self.min_rows, len(rows))))
+            for place, piece in enumerate(np.array_split(rows, n_batches)):
+                # a cell's longer pieces begin where the last one's ended, so that batches are equally long
+                batches[(start + place) % n_batches].append(piece)
+            start += len(rows) % n_batches
+        return [np.concatenate(pieces) for pieces in batches]
+
+
+def _check_code(groups: Any, y: Any, rule: Parity) -> np.ndarray:
+    """Give the cell of each row; none may be empty."""
+    n = len(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else len(groups)
+    label = None
+    if rule.needs_label:
+        if y is None:
+            raise ValueError(f"`y` must be given for {rule.name}, got None")
+        label, _ = check_binary(y)
+        check_length("y", len(label), n)
+    try:
+        coded = check_groups(groups, n)
+        code = cell_codes(rule, label, coded.code, len(coded.labels))
+        check_cells(code, rule.cell_names([repr(name) for name in coded.names]), warn=False)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`sensitive_features`", "`groups`")) from error
+    return np.asarray(code)

@@ -1,0 +1,523 @@
+"""Fair boosted trees: the objective goes down, the libraries' own models come out, and witnesses from outside."""
+
+import pickle
+import subprocess
+import sys
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from evenrisk import BudgetSearchCV, GapDistance, HistogramDistance, threshold_profile
+from evenrisk.distances import DISTANCES, evaluate
+from evenrisk.exceptions import MissingSensitiveFeatures
+from evenrisk.parity import PARITIES, make_cells
+from optional import need
+from test_estimator_checks import GroupsFromRows
+
+lgb = need("lightgbm")
+xgb = need("xgboost")
+
+from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier, ParityObjective  # noqa: E402
+from evenrisk.boosting._nearest import nearest  # noqa: E402
+
+KINDS = (FairLGBMClassifier, FairXGBClassifier)
+COLLAPSE = pytest.mark.filterwarnings(
+    "ignore::evenrisk.exceptions.CollapseWarning", "ignore::evenrisk.exceptions.MajorityRateWarning"
+)
+
+
+def one_thread(kind, *args, **settings):
+    small = {"num_leaves": 15} if kind is FairLGBMClassifier else {"max_depth": 4}
+    return kind(*args, **{"n_jobs": 1, "learning_rate": 0.1} | small | settings)
+
+
+def objective(clf, X, y, groups, weight=None, loss_weight=None):
+    """Log loss by scikit-learn + η·E_f by the core."""
+    g = clf.decision_function(X)
+    code = np.unique(groups, return_inverse=True)[1]
+    weight = np.ones(len(y)) if weight is None else weight
+    distance = DISTANCES.get(clf.distance, clf.distance) if isinstance(clf.distance, str) else clf.distance
+    cells = make_cells(PARITIES[clf.parity], y, code, code.max() + 1, weight)
+    s = 1 / (1 + np.exp(-g))
+    loss = log_loss(y, s, sample_weight=weight if loss_weight is None else loss_weight)
+    return loss + clf.eta * float(evaluate(distance, g, cells)[0])
+
+
+@pytest.fixture(scope="module")
+def split(compas):
+    X, y, race = compas
+    train = np.random.default_rng(0).random(len(y)) < 0.7
+    return (X[train], y[train], race[train]), (X[~train], y[~train], race[~train])
+
+
+# ---------------------------------------------------------------- down, always
+
+
+@COLLAPSE
+@pytest.mark.parametrize("eta", [1, 10, 100])
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("distance", ["gap", "histogram"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_objective_never_rises_over_500_rounds(compas, kind, distance, parity, eta):
+    X, y, race = compas
+    clf = one_thread(kind, parity, distance=distance, eta=eta, n_estimators=500)
+    clf.fit(X, y, sensitive_features=race)
+    assert len(clf.objective_curve_) == clf.n_estimators_ + 1 == 501
+    assert np.diff(clf.objective_curve_).max() <= 0
+    assert clf.objective_curve_[-1] < clf.objective_curve_[0] - 0.05
+    # what is measured on the way is what the finished model has
+    assert clf.objective_ == pytest.approx(objective(clf, X, y, race), rel=1e-5)
+
+
+@COLLAPSE
+@pytest.mark.parametrize(
+    ("distance", "parity", "rate"),
+    [
+        (GapDistance(scale="rank"), "demographic_parity", 0.1),
+        (GapDistance(scale="rank", power=8), "equalized_odds", 0.1),
+        (GapDistance(window=(0.3, 0.7)), "equal_opportunity", 0.3),
+        (GapDistance(50), "predictive_equality", 1.0),
+        (HistogramDistance(50), "demographic_parity", 1.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nor_with_other_settings_of_a_distance_or_long_steps(compas, kind, distance, parity, rate):
+    X, y, race = compas
+    for eta in (1, 100):
+        clf = one_thread(kind, parity, distance=distance, eta=eta, n_estimators=60, learning_rate=rate)
+        clf.fit(X, y, sensitive_features=race)
+        assert np.diff(clf.objective_curve_).max() <= 0
+        assert clf.objective_curve_[-1] < clf.objective_curve_[0]
+
+
+@COLLAPSE
+@pytest.mark.parametrize("kind", KINDS)
+def test_nor_with_bagging_weights_three_groups_and_class_weights(compas, kind):
+    X, y, race = compas
+    rng = np.random.default_rng(0)
+    groups = np.where(rng.random(len(y)) < 0.2, "other", race)
+    weight = rng.gamma(2, size=len(y)) * (rng.random(len(y)) < 0.9)
+    bagging = {"subsample": 0.5, "random_state": 0}
+    if kind is FairLGBMClassifier:
+        bagging |= {"subsample_freq": 1, "class_weight": {0: 1.0, 1: 3.0}}
+    else:
+        bagging |= {"scale_pos_weight": 3.0}
+    clf = one_thread(kind, eta=20, n_estimators=100, **bagging)
+    clf.fit(X, y, weight, sensitive_features=groups)
+    assert np.diff(clf.objective_curve_).max() <= 0
+    kept = weight > 0
+    by_class = weight * np.where(y == 1, 3.0, 1.0)
+    expected = objective(clf, X[kept], y[kept], groups[kept], weight[kept], by_class[kept])
+    assert clf.objective_ == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("eta", [1, 10, 100])
+def test_the_bare_objective_never_rises_over_500_rounds(compas, library, parity, eta):
+    X, y, race = compas
+    parity = ParityObjective(race, parity=parity, eta=eta)
+    record = {}
+    if library == "lightgbm":
+        data = lgb.Dataset(X, y)
+        settings = {
+            "objective": parity,
+            "verbosity": -1,
+            "num_threads": 1,
+            "num_leaves": 15,
+            "metric": "none",
+        }
+        told = [lgb.record_evaluation(record)]
+        lgb.train(settings, data, 500, valid_sets=[data], feval=parity.metric, callbacks=told)
+    else:
+        data = xgb.DMatrix(X, y)
+        settings = {"nthread": 1, "max_depth": 4, "eta": 0.1, "disable_default_eval_metric": True}
+        common = {"obj": parity, "custom_metric": parity.metric, "verbose_eval": False}
+        xgb.train(settings, data, 500, evals=[(data, "training")], evals_result=record, **common)
+    (curve,) = record["training"].values()
+    assert len(curve) == 500
+    assert np.diff(curve).max() <= 1e-7  # XGBoost's scores are single
+    assert curve[-1] < curve[0] - 1e-3
+
+
+# ---------------------------------------------------------------- without a penalty: the libraries
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_eta_zero_is_plain_lightgbm(compas, weighted):
+    X, y, _ = compas
+    weight = np.random.default_rng(0).gamma(2, size=len(y)) if weighted else None
+    settings = {"n_estimators": 80, "num_leaves": 20, "subsample": 0.7, "subsample_freq": 1, "max_bin": 50}
+    plain = lgb.LGBMClassifier(**settings, n_jobs=1, verbosity=-1, class_weight="balanced", bagging_seed=3)
+    ours = FairLGBMClassifier(eta=0, **settings, n_jobs=1, class_weight="balanced", bagging_seed=3)
+    plain.fit(X, y, sample_weight=weight)
+    ours.fit(X, y, weight)
+    assert ours.predict_proba(X) == pytest.approx(plain.predict_proba(X), abs=1e-12)
+    assert (ours.feature_importances_ == plain.feature_importances_).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_eta_zero_is_plain_xgboost(compas, weighted):
+    X, y, _ = compas
+    weight = np.random.default_rng(0).gamma(2, size=len(y)) if weighted else None
+    settings = {"n_estimators": 80, "max_depth": 4, "subsample": 0.7, "max_bin": 50, "scale_pos_weight": 2.0}
+    plain = xgb.XGBClassifier(**settings, n_jobs=1).fit(X, y, sample_weight=weight)
+    ours = FairXGBClassifier(eta=0, **settings, n_jobs=1).fit(X, y, weight)
+    assert ours.predict_proba(X) == pytest.approx(plain.predict_proba(X), abs=2e-7)
+    assert ours.feature_importances_ == pytest.approx(plain.feature_importances_, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vanishing_penalty_is_nearly_none(compas, kind):
+    X, y, race = compas
+    plain = one_thread(kind, eta=0, n_estimators=30).fit(X, y)
+    fair = one_thread(kind, eta=1e-9, n_estimators=30).fit(X, y, sensitive_features=race)
+    assert fair.predict_proba(X) == pytest.approx(plain.predict_proba(X), abs=0.01)
+
+
+# ---------------------------------------------------------------- what it is for
+
+
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_penalty_closes_the_gap_on_unseen_people(split, kind, parity):
+    (X, y, race), (X_test, y_test, race_test) = split
+    gap, area = {}, {}
+    for eta in (0, 20):
+        clf = one_thread(kind, parity, eta=eta, n_estimators=40, learning_rate=0.05)
+        s = clf.fit(X, y, sensitive_features=race).predict_proba(X_test)[:, 1]
+        gap[eta] = threshold_profile(y_test, s, sensitive_features=race_test, parity=parity).max_gap
+        area[eta] = roc_auc_score(y_test, s)
+    assert gap[0] > 0.2
+    assert gap[20] < 0.7 * gap[0]
+    assert area[20] > 0.6
+
+
+@COLLAPSE
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaves_solved_together_get_further_than_a_common_factor(compas, kind):
+    X, y, race = compas
+    together = one_thread(kind, eta=100, n_estimators=30).fit(X, y, sensitive_features=race)
+    scaled = one_thread(kind, eta=100, n_estimators=30, reg_alpha=1e-12).fit(X, y, sensitive_features=race)
+    assert together.objective_ < scaled.objective_ - 0.01
+    assert np.diff(scaled.objective_curve_).max() <= 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_monotone_constraints_hold_with_a_penalty(compas, kind):
+    X, y, race = compas
+    clf = one_thread(kind, eta=5, n_estimators=60, monotone_constraints=(0, 0, 1, 0))
+    clf.fit(X, y, sensitive_features=race)
+    free = one_thread(kind, eta=5, n_estimators=60).fit(X, y, sensitive_features=race)
+    grid = np.repeat(X[:200], 30, axis=0)
+    grid[:, 2] = np.tile(np.linspace(X[:, 2].min(), X[:, 2].max(), 30), 200)
+    falls = [np.diff(each.decision_function(grid).reshape(200, 30)).min() for each in (clf, free)]
+    assert falls[0] >= -1e-6
+    assert falls[1] < -1e-3
+
+
+# ---------------------------------------------------------------- what comes in
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_with_categories_and_missing_values(kind):
+    rng = np.random.default_rng(0)
+    n = 2000
+    trade = pd.Categorical(rng.choice(["smith", "baker", "miller", "tailor"], n))
+    age = rng.normal(40, 10, n)
+    y = ((trade == "baker") + 0.05 * (age - 40) + rng.logistic(size=n) > 0.5).astype(int)
+    groups = np.where(rng.random(n) < 0.4 + 0.2 * y, "a", "b")
+    frame = pd.DataFrame({"trade": trade, "age": np.where(rng.random(n) < 0.1, np.nan, age)})
+    clf = one_thread(kind, eta=2, n_estimators=40).fit(frame, y, sensitive_features=groups)
+    assert roc_auc_score(y, clf.predict_proba(frame)[:, 1]) > 0.65
+    assert clf.feature_names_in_.tolist() == ["trade", "age"]
+    assert (clf.feature_importances_ > 0).all()
+    # the category is what counts, not its code
+    recoded = frame.assign(trade=frame.trade.cat.reorder_categories(["tailor", "smith", "miller", "baker"]))
+    if kind is FairLGBMClassifier or int(xgb.__version__.split(".")[0]) >= 3:
+        assert (clf.predict_proba(recoded) == clf.predict_proba(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame[["age", "trade"]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_polars_and_float32_are_dense_float64(compas, kind):
+    pl = need("polars")
+    X, y, race = compas
+    clf = one_thread(kind, eta=5, n_estimators=20).fit(X, y, sensitive_features=race)
+    scores = clf.decision_function(X)
+    for other in (X.astype(np.float32), pl.DataFrame(X, schema=list("abcd"))):
+        again = clone(clf).fit(other, y, sensitive_features=pl.Series(race))
+        assert again.decision_function(other) == pytest.approx(scores, abs=1e-4)
+    positive = np.abs(X) * (np.abs(X) > 0.5)
+    dense = clone(clf).fit(positive, y, sensitive_features=race)
+    if kind is FairLGBMClassifier:  # to XGBoost an entry that is not there is missing
+        thin = clone(clf).fit(sparse.csr_array(positive), y, sensitive_features=race)
+        assert thin.decision_function(positive) == pytest.approx(dense.decision_function(positive), abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_other_parameter_reaches_the_library(compas, kind):
+    X, y, race = compas
+    if kind is FairLGBMClassifier:
+        clf = FairLGBMClassifier(num_leaves=4, n_estimators=5, max_bin=7, extra_trees=True, n_jobs=1)
+        clf.fit(X, y, sensitive_features=race)
+        trees = clf.booster_.dump_model()["tree_info"]
+        assert {tree["num_leaves"] for tree in trees} == {4}
+        assert "[max_bin: 7]" in clf.booster_.model_to_string()
+        assert "[extra_trees: 1]" in clf.booster_.model_to_string()
+    else:
+        clf = FairXGBClassifier(max_leaves=4, grow_policy="lossguide", n_estimators=5, max_bin=7, n_jobs=1)
+        clf.fit(X, y, sensitive_features=race)
+        frame = clf.booster_.trees_to_dataframe()
+        assert ((frame.Feature == "Leaf").groupby(frame.Tree).sum() == 4).all()
+        cuts = frame[frame.Feature != "Leaf"].groupby("Feature").Split.nunique()
+        assert cuts.max() <= 7
+    assert clf.get_params()["max_bin"] == 7
+    assert clone(clf).get_params() == clf.get_params()
+    assert clone(clf).set_params(max_bin=9, eta=3).get_params()["max_bin"] == 9
+    assert "max_bin=7" in repr(clf)
+
+
+# ---------------------------------------------------------------- evaluation sets
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_early_stopping_keeps_the_trees_up_to_the_lowest_objective(split, kind):
+    (X, y, race), (X_test, y_test, race_test) = split
+    clf = one_thread(kind, eta=5, n_estimators=400, early_stopping_rounds=15)
+    more = {"eval_set": [(X, y), (X_test, y_test)], "eval_sensitive_features": [race, race_test]}
+    clf.fit(X, y, sensitive_features=race, **more)
+    curve = clf.evals_result_["valid_1"]["objective"]
+    assert clf.best_iteration_ == clf.n_estimators_ == 1 + int(np.argmin(curve)) < 400
+    assert len(curve) == clf.best_iteration_ + 15
+    assert min(curve) == pytest.approx(objective(clf, X_test, y_test, race_test), rel=1e-5)
+    # the training rows as an evaluation set say what the training says
+    on_train = clf.evals_result_["valid_0"]["objective"][: clf.n_estimators_]
+    assert on_train == pytest.approx(clf.objective_curve_[1:], rel=1e-5)
+    parts = clf.evals_result_["valid_1"]
+    expected = np.array(parts["log_loss"]) + 5 * np.array(parts["penalty"])
+    assert curve == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_early_stopping_without_a_penalty_needs_no_groups(split, kind):
+    (X, y, _), (X_test, y_test, _) = split
+    clf = one_thread(kind, eta=0, n_estimators=400, early_stopping_rounds=15)
+    clf.fit(X, y, eval_set=(X_test, y_test))
+    (curve,) = clf.evals_result_["valid_0"].values()
+    assert clf.best_iteration_ == 1 + int(np.argmin(curve)) < 400
+    assert min(curve) == pytest.approx(log_loss(y_test, clf.predict_proba(X_test)), rel=1e-6)
+
+
+# ---------------------------------------------------------------- what goes out
+
+ELSEWHERE = """
+import sys, pickle
+import numpy as np
+X = np.load(sys.argv[1] + "/X.npy")
+with open(sys.argv[1] + "/model.pickle", "rb") as file:
+    ours = pickle.load(file).predict_proba(X)[:, 1]
+assert "evenrisk" in sys.modules
+if sys.argv[2] == "FairLGBMClassifier":
+    import lightgbm
+    native = lightgbm.Booster(model_file=sys.argv[1] + "/model.txt").predict(X)
+else:
+    import xgboost
+    booster = xgboost.Booster(model_file=sys.argv[1] + "/model.json")
+    native = booster.predict(xgboost.DMatrix(X))
+np.save(sys.argv[1] + "/scores.npy", np.stack([ours, native]))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_model_predicts_the_same_in_another_process(compas, kind, tmp_path):
+    X, y, race = compas
+    clf = one_thread(kind, eta=5, n_estimators=50).fit(X, y, sensitive_features=race)
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(clf))
+    clf.booster_.save_model(tmp_path / ("model.txt" if kind is FairLGBMClassifier else "model.json"))
+    subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path), kind.__name__], check=True)
+    ours, native = np.load(tmp_path / "scores.npy")
+    s = clf.predict_proba(X)[:, 1]
+    assert (ours == s).all()
+    assert native == pytest.approx(s, abs=1e-6 if kind is FairXGBClassifier else 1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_gives_the_same_scores(compas, kind, tmp_path):
+    X, y, race = compas
+    settings = {"eta": 5, "n_estimators": 30, "subsample": 0.5, "colsample_bytree": 0.5}
+    settings |= {"subsample_freq": 1} if kind is FairLGBMClassifier else {}
+    scores = [
+        one_thread(kind, **settings, random_state=seed)
+        .fit(X, y, sensitive_features=race)
+        .decision_function(X)
+        for seed in (0, 0, np.random.RandomState(0), 1)
+    ]
+    assert (scores[0] == scores[1]).all()
+    assert (scores[0] == scores[2]).all()
+    assert not (scores[0] == scores[3]).all()
+    path = tmp_path / "model.joblib"
+    clf = one_thread(kind, **settings, random_state=0).fit(X, y, sensitive_features=race)
+    joblib.dump(clf, path)
+    assert (joblib.load(path).decision_function(X) == scores[0]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pipelines_and_searches_pass_the_groups_on(compas, kind):
+    X, y, race = (part[:1500] for part in compas)
+    with config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(StandardScaler(), one_thread(kind, eta=3, n_estimators=10))
+        name = kind.__name__.lower()
+        grid = GridSearchCV(pipe, {f"{name}__eta": [0, 3], f"{name}__max_bin": [31]}, cv=2, scoring="roc_auc")
+        grid.fit(X, y, sensitive_features=race)
+    assert grid.best_params_[f"{name}__eta"] == 0
+    search = BudgetSearchCV(one_thread(kind, n_estimators=20), max_gap=0.15, cv=3, random_state=0)
+    search.fit(X, y, sensitive_features=race)
+    assert search.best_estimator_.eta > 0
+    assert search.predict_proba(X).shape == (1500, 2)
+
+
+def test_the_bare_objective_is_what_the_scikit_learn_classes_take(compas):
+    X, y, race = compas
+    weight = np.random.default_rng(0).gamma(2, size=len(y))
+    parity = ParityObjective(race, eta=5, learning_rate=0.1)
+    plain = lgb.LGBMClassifier(objective=parity, n_estimators=20, num_leaves=8, n_jobs=1, verbosity=-1)
+    booster = plain.fit(X, y, sample_weight=weight).booster_
+    data = lgb.Dataset(X, y, weight=weight)
+    settings = {"objective": parity, "num_leaves": 8, "num_threads": 1, "verbosity": -1}
+    assert booster.predict(X) == pytest.approx(lgb.train(settings, data, 20).predict(X), abs=1e-9)
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input_is_refused_in_words(split, kind):
+    (X, y, race), (X_test, y_test, race_test) = split
+    clf = one_thread(kind, n_estimators=5)
+    groups = {"sensitive_features": race}
+    with pytest.raises(MissingSensitiveFeatures, match="when eta > 0"):
+        clf.fit(X, y)
+    with pytest.raises(MissingSensitiveFeatures, match=r"`eval_sensitive_features` is required .* for set 0"):
+        clf.fit(X, y, **groups, eval_set=[(X_test, y_test)])
+    with pytest.raises(
+        ValueError, match="`eval_sensitive_features` must have groups that fit's have, got 'martian' too"
+    ):
+        clf.fit(X, y, **groups, eval_set=(X, y), eval_sensitive_features=["martian", *race[1:]])
+    with pytest.raises(ValueError, match="`eval_set` must have the labels of y, got 2 too"):
+        clf.fit(X, y, **groups, eval_set=(X, y + 1), eval_sensitive_features=race)
+    with pytest.raises(ValueError, match="one entry per evaluation set, 2, got 1"):
+        clf.fit(X, y, **groups, eval_set=[(X, y)] * 2, eval_sensitive_features=[race])
+    black = race_test == "African-American"
+    more = {"eval_set": (X_test[black], y_test[black]), "eval_sensitive_features": race_test[black]}
+    with pytest.raises(ValueError, match=r"`eval_sensitive_features` must have 2 or more groups, got 1"):
+        clf.fit(X, y, **groups, **more)
+    kept = (race_test == "Caucasian") <= (y_test == 1)
+    more = {"eval_set": (X_test[kept], y_test[kept]), "eval_sensitive_features": race_test[kept]}
+    with pytest.raises(ValueError, match="`eval_.* got none in: group 'Caucasian' among negatives"):
+        clone(clf).set_params(parity="equalized_odds").fit(X, y, **groups, **more)
+    with pytest.raises(ValueError, match="`eval_set` must be given with early_stopping_rounds"):
+        clone(clf).set_params(early_stopping_rounds=5).fit(X, y, **groups)
+    with pytest.raises(ValueError, match="for boosted trees.*singular"):
+        clone(clf).set_params(distance="gaussian").fit(X, y, **groups)
+    with pytest.raises(ValueError, match="`objective` must not be given"):
+        clone(clf).set_params(objective="poisson").fit(X, y, **groups)
+    with pytest.raises(ValueError, match="`reg_lambda` must be given by that name, got `lambda`"):
+        clone(clf).set_params(**{"lambda": 1}).fit(X, y, **groups)
+    with pytest.raises(ValueError, match="`n_estimators` must be a whole number of at least 1, got 0"):
+        clone(clf).set_params(n_estimators=0).fit(X, y, **groups)
+    with pytest.raises(ValueError, match="must be 'gbdt' when|must be 'gbtree' when"):
+        other = {"boosting_type": "dart"} if kind is FairLGBMClassifier else {"booster": "dart"}
+        clone(clf).set_params(**other).fit(X, y, **groups)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_that_fails_leaves_the_model_before_it(compas, kind):
+    X, y, race = compas
+    clf = one_thread(kind, n_estimators=5).fit(X, y, sensitive_features=race)
+    scores = clf.decision_function(X)
+    with pytest.raises(ValueError, match="2 or more groups"):
+        clf.fit(X[:, :2], y, sensitive_features=["a"] * len(y))
+    assert (clf.decision_function(X) == scores).all()
+
+
+def test_the_bare_objective_refuses_what_it_cannot_bound(compas):
+    X, y, race = compas
+    for distance in ("histogram", "gaussian", GapDistance(scale="rank"), GapDistance(power=4)):
+        with pytest.raises(ValueError, match="whose curvature has a bound"):
+            ParityObjective(race, distance=distance)
+    with pytest.raises(ValueError, match="`sensitive_features` must have"):
+        lgb.train({"objective": ParityObjective(race[:-1]), "verbosity": -1}, lgb.Dataset(X, y), 1)
+
+
+@pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
+def test_a_missing_package_names_the_extra(package):
+    kind = "FairLGBMClassifier" if package == "lightgbm" else "FairXGBClassifier"
+    code = f"import sys; sys.modules[{package!r}] = None\nfrom evenrisk.boosting import {kind}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"{kind} needs {package}: pip install 'evenrisk[boosting]'" in done.stderr
+
+
+def test_constant_features_give_the_prevalence():
+    y = np.array([0, 1, 1, 1] * 30)
+    for kind in KINDS:
+        clf = one_thread(kind, n_estimators=5)
+        with pytest.warns(match="squeezed together"):
+            clf.fit(np.zeros((120, 2)), y, sensitive_features=np.arange(120) // 2 % 2)
+        assert clf.n_estimators_ == 0
+        assert clf.predict_proba(np.zeros((1, 2)))[0, 1] == pytest.approx(0.75, abs=1e-6)
+
+
+# ---------------------------------------------------------------- parts
+
+
+def test_nearest_is_the_nearest():
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 31, 500):
+        values = np.sort(rng.normal(size=m) * 10.0 ** rng.integers(-6, 2, m))
+        x = np.concatenate([values[rng.integers(0, m, 3000)] * (1 + 1e-13), rng.normal(size=100) * 50])
+        expected = np.abs(x[:, None] - values).argmin(axis=1)
+        assert (nearest(values, x) == expected).all()
+
+
+class LightGBM(GroupsFromRows, FairLGBMClassifier):
+    pass
+
+
+class XGBoost(GroupsFromRows, FairXGBClassifier):
+    pass
+
+
+# of a dozen rows LightGBM learns nothing with its own bounds on counts; they would count rows and not weights
+TINY = {"n_jobs": 1, "n_estimators": 10}
+UNBOUND = TINY | {"min_child_samples": 0, "min_data_in_bin": 1, "min_split_gain": 1e-6}
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
+@parametrize_with_checks(
+    [
+        FairLGBMClassifier(eta=0, **UNBOUND),
+        LightGBM(**UNBOUND),
+        LightGBM("equal_opportunity", distance="histogram", eta=0.1, **UNBOUND),
+        FairXGBClassifier(eta=0, **TINY),
+        XGBoost(**TINY),
+        XGBoost("equal_opportunity", distance="histogram", eta=0.1, **TINY),
+    ]
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
