@@ -9,7 +9,7 @@ from scipy.stats import energy_distance
 
 from evenrisk import GapDistance, GaussianDistance, HistogramDistance
 from evenrisk._types import Cells, Sums
-from evenrisk.distances import cell_weights, evaluate, penalty
+from evenrisk.distances import cell_weights, evaluate, gap_curvature_bound, penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world
@@ -554,3 +554,31 @@ def test_only_squares_on_the_score_scale_are_norms(name):
     distance = DISTANCES[name][0]
     is_norm = name in ("gap", "gap-window", "gap-coarse")
     assert (distance.norms(np.zeros(3)) is not None) == is_norm
+
+
+@pytest.mark.parametrize("distance", [GapDistance(), GapDistance(30), GapDistance(50, window=(0.2, 0.6))])
+@pytest.mark.parametrize(("parity", "n_groups"), [("demographic_parity", 2), ("equalized_odds", 3)])
+def test_the_bound_of_the_gaps_curvature_bounds_it(distance, parity, n_groups):
+    w = world(parity, n_groups, weighted=True, n=80)
+    for g in (w.g, 0.01 * w.g):  # spread out, and nearly tied
+        cells = w.cells()
+        sums = distance.sums(g, cells)
+        D = penalty(distance, sums, cells)[1]
+        slopes = distance.rows(g, cells, np.eye(len(g))) / sums.w[:, None, None]
+        means = sums.psi / sums.w[:, None]
+        H = np.zeros((len(g), len(g)))
+        for (i, j), share in zip(cells.pairs, cells.pair_weight, strict=True):
+            J = distance.residual_rows(means[i], means[j], slopes[i], slopes[j])
+            H += 2 * share * J.T @ J
+        bend = gap_curvature_bound(distance, g, cells, D, 0.0)
+        h = gap_curvature_bound(distance, g, cells, D, 1.0) - bend
+        eigenvalues = np.linalg.eigvalsh(np.diag(h) - H)
+        assert eigenvalues.min() > -1e-9 * h.max()
+        assert h == pytest.approx(np.abs(H).sum(axis=1), rel=1e-9, abs=1e-12)
+        # the rest is the curvature of ψ with D held, where it is positive
+        step = 1e-5
+        numerical = (distance.pull(g + step, cells, D) - distance.pull(g - step, cells, D)) / (2 * step)
+        agree = np.abs(np.maximum(numerical, 0) - bend) < 1e-3 * np.abs(numerical).max()
+        assert agree.mean() > 0.97  # it jumps where two pieces meet
+        assert (numerical < 0).mean() > 0.2
+        assert (numerical > 0).mean() > 0.2

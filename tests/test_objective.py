@@ -274,3 +274,21 @@ def test_moments_of_sparse_rows_keep_their_digits_far_from_zero(offset):
     found = objective(w, "gaussian", X=sparse.csr_array(far)).moments(THETA[:4])
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-6)
+
+
+@each
+@pytest.mark.parametrize("parity", ["equalized_odds", "equal_opportunity"])
+def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, monkeypatch):
+    w = world(parity, 3)
+    part = np.random.default_rng(0).integers(0, 5, len(w.g))
+    columns = (part[:, None] == np.arange(6)).astype(float)  # the last part is empty
+    penalty = Penalty(DISTANCES[name], w.cells())
+    expected = penalty.curvature(w.g, lambda block: columns[block])
+    assert expected[:5, :5].any()
+    for rows in (xp_room.BLOCK_ROWS, 7):
+        monkeypatch.setattr(xp_room, "BLOCK_ROWS", rows)
+        again = Penalty(DISTANCES[name], w.cells()).curvature_of_parts(w.g, part, 6)
+        assert again == pytest.approx(expected, rel=1e-9, abs=1e-15)
+    # what was kept of other scores is not taken for these
+    penalty.value(w.g + 1)
+    assert penalty.curvature_of_parts(w.g, part, 6) == pytest.approx(expected, rel=1e-9, abs=1e-15)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,25 +12,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
 
 from evenrisk._estimator import FairClassifier, TrainingData, diagnose
-from evenrisk._validation import (
-    Groups,
-    MissingSensitiveFeatures,
-    check_binary,
-    check_cells,
-    check_groups,
-    check_length,
-    check_member,
-    check_number,
-    check_weight,
-    listed,
-)
+from evenrisk._validation import check_member, check_number
 from evenrisk._xp import is_sparse
 from evenrisk.boosting._rounds import Descent
+from evenrisk.boosting._sets import check_set, listed_sets
 from evenrisk.boosting._training import Evaluation, Stopping, Trees, boost
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
-from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+from evenrisk.parity import PARITIES, Parity, make_cells
 
 DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
 
@@ -58,6 +47,7 @@ class BoostedClassifier(FairClassifier):
 
     _no_constraint: ClassVar[str] = "eta=0"
     booster_: Any
+    _others: dict[str, Any]  # settings that are the library's own
 
     def fit(
         self,
@@ -222,6 +212,19 @@ class BoostedClassifier(FairClassifier):
             raise ValueError("`X` must have at least 1 row, got 0")
         return X
 
+    def _check_sets(
+        self, eval_set: Any, features: Any, weights: Any, data: TrainingData
+    ) -> list[TrainingData]:
+        """Check the evaluation sets, each with its groups and weights."""
+        sets = listed_sets(eval_set, features, weights)
+        if self.early_stopping_rounds is not None and not sets:
+            raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
+        parity = self._parity if self.eta > 0 else None
+        return [
+            check_set(each, data, parity, lambda X: self._features(X, reset=False), place)
+            for place, each in enumerate(sets)
+        ]
+
     def _present(self, data: TrainingData) -> TrainingData:
         """Leave out rows of weight 0: libraries count them."""
         if data.weight.all():
@@ -234,64 +237,6 @@ class BoostedClassifier(FairClassifier):
         )
         X = _safe_indexing(data.X, kept)
         return replace(data, X=X, y=y, weight=weight, groups=groups, cells=cells)
-
-    def _check_sets(
-        self, eval_set: Any, features: Any, weights: Any, data: TrainingData
-    ) -> list[TrainingData]:
-        """Check the evaluation sets, each with its groups and weights."""
-        sets = _as_list(eval_set, pair=True)
-        if self.early_stopping_rounds is not None and not sets:
-            raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
-        given = {}
-        for name, values in (("eval_sensitive_features", features), ("eval_sample_weight", weights)):
-            given[name] = _as_list(values, like=len(sets)) if values is not None else [None] * len(sets)
-            if len(given[name]) != len(sets):
-                raise ValueError(
-                    f"`{name}` must have one entry per evaluation set, {len(sets)}, got {len(given[name])}"
-                )
-        pairs = zip(sets, *given.values(), strict=True)
-        return [self._check_set(place, *each, data) for place, each in enumerate(pairs)]
-
-    def _check_set(
-        self, place: int, pair: Any, features: Any, weight: Any, data: TrainingData
-    ) -> TrainingData:
-        if not (isinstance(pair, Sequence) and len(pair) == 2):
-            raise ValueError(f"`eval_set` must be (X, y) or a list of such pairs, got {type(pair).__name__}")
-        X = self._features(pair[0], reset=False)
-        y, classes = check_binary(pair[1], "y of the eval_set", at_least=1)
-        check_length("y of the eval_set", len(y), X.shape[0])
-        unknown = [label for label in classes if label not in data.classes]
-        if unknown:
-            raise ValueError(f"`eval_set` must have the labels of y, got {listed(unknown)} too")
-        y = (np.asarray(pair[1]).reshape(-1) == data.classes[1]).astype(np.int8)
-        w = check_weight(weight, X.shape[0])
-        if self.eta == 0:
-            return TrainingData(X, y, w, data.classes, None, None)
-        if features is None:
-            raise MissingSensitiveFeatures(
-                f"`eval_sensitive_features` is required with eval_set when eta > 0, got None for set {place}: the "
-                "objective it measures has the penalty in it"
-            )
-        try:
-            code = self._known_groups(features, y, data.groups)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise ValueError(str(error).replace("`sensitive", "`eval_sensitive")) from error
-        cells = make_cells(self._parity, y, code, len(data.groups.labels), w)  # type: ignore[union-attr]
-        return TrainingData(X, y, w, data.classes, None, cells)
-
-    def _known_groups(self, features: Any, y: np.ndarray, known: Groups) -> np.ndarray:
-        """Code an evaluation set's groups as the training rows' are."""
-        groups = check_groups(features, len(y))
-        place = {label: code for code, label in enumerate(known.labels.tolist())}
-        unknown = [label for label in groups.labels.tolist() if label not in place]
-        if unknown:
-            raise ValueError(
-                f"`sensitive_features` must have groups that fit's have, got {listed(unknown)} too"
-            )
-        code = np.array([place[label] for label in groups.labels.tolist()], dtype=np.int32)[groups.code]
-        names = self._parity.cell_names([repr(name) for name in known.names])
-        check_cells(cell_codes(self._parity, y, code, len(known.labels)), names, warn=False)
-        return code
 
     # ---------------------------------------------------------------- the fit
 
@@ -346,14 +291,3 @@ class BoostedClassifier(FairClassifier):
     def _ridge(self) -> float:
         """λ of the library, added to a leaf's curvature."""
         raise NotImplementedError
-
-
-def _as_list(values: Any, *, pair: bool = False, like: int = 0) -> list[Any]:
-    """One or several as a list: a pair (X, y) is one set, and so is an array where one is expected."""
-    if values is None:
-        return []
-    if pair:
-        return [values] if isinstance(values, tuple) else list(values)
-    if like == 1 and not (isinstance(values, (list, tuple)) and len(values) == 1):
-        return [values]
-    return list(values)

@@ -12,15 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import check_choice
 from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows
-from evenrisk.boosting._nearest import nearest
-from evenrisk.boosting._training import Grown, Stopping, Trees
+from evenrisk.boosting._lightgbm_trees import LightGBMTrees, lgb
+from evenrisk.boosting._training import Stopping, Trees
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
-
-try:
-    import lightgbm as lgb
-except ImportError as error:
-    raise ImportError("FairLGBMClassifier needs lightgbm: pip install 'evenrisk[boosting]'") from error
 
 # what the fit itself reads must come by the one name it knows
 OTHER_NAMES = {
@@ -47,7 +42,6 @@ OTHER_NAMES = {
 }
 # settings that shape the leaves' values: with one of them the library's own values are kept
 SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints", "path_smooth")
-APART = 1e-9  # of the largest: values of leaves that differ by more can be told from sums they were added to
 
 
 class FairLGBMClassifier(BoostedClassifier):
@@ -66,19 +60,19 @@ class FairLGBMClassifier(BoostedClassifier):
         "gap", "histogram", or an instance with its own settings such as ``GapDistance(scale="rank")``. The
         Gaussian distance is singular where all scores tie, which is where boosting starts, and is refused.
     eta : float, default=1.0
-        Weight of the penalty. 0 is plain LightGBM and needs no ``sensitive_features``. With the gap distance 1
-        is mild, 10 strong and 50 nearly closes the gap on Adult.
+        Weight of the penalty. 0 is plain LightGBM and needs no ``sensitive_features``. With the gap distance
+        1 is mild, 10 strong and 50 nearly closes the gap on Adult.
     boosting_type : {"gbdt"}, default="gbdt"
         Other types are LightGBM's own and only for ``eta=0``: they change trees that are there already.
     num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, class_weight, min_split_gain, \
 min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree, reg_alpha, reg_lambda
         As in ``lightgbm.LGBMClassifier``, with its defaults. ``class_weight`` weights the loss and not the
         comparison of groups. ``reg_alpha``, and among the others ``monotone_constraints``, ``max_delta_step``
-        and ``path_smooth``, shape the values of leaves: with one of them LightGBM's own values are kept up to a
-        common factor for each tree, and a large eta wants more trees.
+        and ``path_smooth``, shape the values of leaves: with one of them LightGBM's own values are kept up to
+        a common factor for each tree, and a large eta wants more trees.
     early_stopping_rounds : int, default=None
-        Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees up
-        to its lowest value.
+        Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
+        up to its lowest value.
     random_state : int, RandomState instance or None, default=None
         Seed of LightGBM's own choices (bagging, feature sampling).
     n_jobs : int, default=None
@@ -93,8 +87,8 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     Attributes
     ----------
     booster_ : lightgbm.Booster
-        The model as LightGBM's own: ``booster_.save_model("model.txt")`` writes it, and whatever loads it gives
-        the same probabilities without evenrisk.
+        The model as LightGBM's own: ``booster_.save_model("model.txt")`` writes it, and whatever loads it
+        gives the same probabilities without evenrisk.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -281,84 +275,3 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
         return np.asarray(self.booster_.predict(X, raw_score=True, **threads))
-
-
-class LightGBMTrees:
-    """A booster whose trees get their leaves' values from us.
-
-    LightGBM adds its own values to the scores it keeps. They serve to tell the leaf of each row: its score has
-    just moved by the value of it. Where two leaves have one value, the rows are sent down the tree instead.
-    """
-
-    def __init__(self, settings: dict[str, Any], datasets: list[Any], rows: list[Rows], start: float) -> None:
-        self.settings, self.train = settings, datasets[0]
-        self.booster = lgb.Booster(settings | {"objective": "none", "metric": "none"}, self.train)
-        for place, each in enumerate(datasets[1:]):
-            self.booster.add_valid(each, f"valid_{place}")
-        self.features = [each.X for each in rows]  # of the training rows, then of the evaluation sets'
-        self.start = start
-        self.scores = self._scores()
-        self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
-
-    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> Grown | None:
-        """Add a tree; None where no split is worth it."""
-        if not self._has_features() or self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
-            return None
-        tree = self.booster.num_trees() - 1
-        n_leaves = self.booster.dump_model(start_iteration=tree, num_iteration=1)["tree_info"][0][
-            "num_leaves"
-        ]
-        values = np.array([self.booster.get_leaf_output(tree, leaf) for leaf in range(n_leaves)])
-        before, self.scores = self.scores, self._scores()
-        order = np.argsort(values)
-        if np.diff(values[order]).min(initial=np.inf) > APART * np.abs(values).max():
-            moved = (new - old for new, old in zip(self.scores, before, strict=True))
-            self.leaf = [order[nearest(values[order], step)] for step in moved]
-        else:
-            self.leaf = [self._sent_down(X, tree) for X in self.features]
-        return Grown(self.leaf[0], values)
-
-    def _sent_down(self, X: Any, tree: int) -> np.ndarray:
-        """The leaf of each row, from its features."""
-        leaf = self.booster.predict(X, pred_leaf=True, start_iteration=tree, num_iteration=1)
-        return np.asarray(leaf).reshape(-1).astype(np.intp)
-
-    def write(self, values: np.ndarray) -> None:
-        """Give the leaves of the last tree their values; the first one's carry the starting score too."""
-        tree = self.booster.num_trees() - 1
-        base = self.start if tree == 0 else 0.0
-        for leaf, value in enumerate(values.tolist()):
-            self.booster.set_leaf_output(tree, leaf, base + value)
-
-    def leaves(self, place: int) -> np.ndarray:
-        """Give the leaf of each row of an evaluation set in the last tree."""
-        return self.leaf[1 + place]
-
-    def rounded(self, values: np.ndarray) -> np.ndarray:
-        """Values as LightGBM keeps them."""
-        return values
-
-    def finish(self, n_trees: int) -> Any:
-        """Give the model of the first trees, with the sigmoid in it and without the data."""
-        if n_trees == 0:  # all scores tie, so LightGBM's own first tree has no split either
-            return lgb.train(self.settings | {"objective": "binary"}, self.train, 1)
-        text = self.booster.model_to_string(num_iteration=n_trees)
-        head, end, rest = text.partition("\nfeature_names=")
-        return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
-
-    def _has_features(self) -> bool:
-        """Whether a column has two values to split: LightGBM takes no gradients where none has."""
-        columns = range(self.train.num_feature())
-        return self.booster.num_trees() > 0 or any(self.train.feature_num_bin(i) > 1 for i in columns)
-
-    def _scores(self) -> list[np.ndarray]:
-        """LightGBM's own scores of the training rows and of every evaluation set."""
-        seen: list[np.ndarray] = []
-
-        def see(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
-            seen.append(scores.copy())
-            return "seen", 0.0, True
-
-        self.booster.eval_train(see)
-        self.booster.eval_valid(see)
-        return seen

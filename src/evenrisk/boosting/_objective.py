@@ -31,9 +31,9 @@ LEAST = 1e-6  # curvature of a row, so that none is without
 class ParityObjective:
     """Log loss + eta·E_f as gradient and curvature in the scores, for LightGBM and XGBoost.
 
-    An object is called with ``(scores, data)`` by ``lgb.train`` and ``xgb.train``, data being their own kind of
-    training set, or with ``(y, scores)`` or ``(y, scores, weight)`` by their scikit-learn classes. Labels and
-    weights are the data's. The scores it leads to are raw: apply the sigmoid.
+    An object is called with ``(scores, data)`` by ``lgb.train`` and ``xgb.train``, data being their own kind
+    of training set, or with ``(y, scores)`` or ``(y, scores, weight)`` by their scikit-learn classes. Labels
+    and weights are the data's. The scores it leads to are raw: apply the sigmoid.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class ParityObjective:
         chosen: Distance = check_member("distance", distance, DISTANCES, Distance)
         if not (isinstance(chosen, GapDistance) and chosen.scale == "score" and chosen.power == 2):
             raise ValueError(
-                "`distance` must be 'gap' or a GapDistance on the score scale with power 2, whose curvature has a "
-                f"bound row by row, got {distance!r}"
+                "`distance` must be 'gap' or a GapDistance on the score scale with power 2, whose curvature "
+                f"has a bound row by row, got {distance!r}"
             )
         self.distance = chosen
         self.groups = check_groups(sensitive_features, len(sensitive_features))

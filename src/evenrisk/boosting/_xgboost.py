@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import check_choice
 from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows
-from evenrisk.boosting._training import Grown, Stopping, Trees
+from evenrisk.boosting._training import Stopping, Trees
+from evenrisk.boosting._xgboost_trees import NOTHING, XGBoostTrees, edited, xgb
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
-
-try:
-    import xgboost as xgb
-except ImportError as error:
-    raise ImportError("FairXGBClassifier needs xgboost: pip install 'evenrisk[boosting]'") from error
 
 # what the fit itself reads must come by the one name it knows; XGBoost's `eta` is its learning rate
 OTHER_NAMES = {
@@ -32,7 +26,6 @@ OTHER_NAMES = {
 }
 # settings that shape the leaves' values: with one of them the library's own values are kept
 SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints")
-NOTHING = (np.empty(0, dtype=np.intp), np.empty(0))  # to be written to a tree
 IMPORTANCES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
 
@@ -58,11 +51,11 @@ class FairXGBClassifier(BoostedClassifier):
 colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing, enable_categorical
         As in ``xgboost.XGBClassifier``, with its defaults; None leaves one to XGBoost. ``scale_pos_weight``
         weights the loss and not the comparison of groups. ``reg_alpha``, and among the others
-        ``monotone_constraints`` and ``max_delta_step``, shape the values of leaves: with one of them XGBoost's
-        own values are kept up to a common factor for each tree, and a large eta wants more trees.
+        ``monotone_constraints`` and ``max_delta_step``, shape the values of leaves: with one of them
+        XGBoost's own values are kept up to a common factor for each tree, and a large eta wants more trees.
     early_stopping_rounds : int, default=None
-        Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees up
-        to its lowest value.
+        Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
+        up to its lowest value.
     random_state : int, RandomState instance or None, default=None
         Seed of XGBoost's own choices (row and column sampling).
     n_jobs : int, default=None
@@ -77,8 +70,8 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     Attributes
     ----------
     booster_ : xgboost.Booster
-        The model as XGBoost's own: ``booster_.save_model("model.json")`` writes it, and whatever loads it gives
-        the same probabilities without evenrisk.
+        The model as XGBoost's own: ``booster_.save_model("model.json")`` writes it, and whatever loads it
+        gives the same probabilities without evenrisk.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -209,7 +202,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     def _class_factor(self, data: TrainingData) -> np.ndarray | None:
         if self.eta == 0 or self.scale_pos_weight in (None, 1):
             return None  # XGBoost sees to it itself where there is no penalty
-        return np.where(data.y == 1, float(self.scale_pos_weight), 1.0)  # type: ignore[arg-type]
+        return np.where(data.y == 1, float(self.scale_pos_weight), 1.0)
 
     def _ridge(self) -> float:
         return 1.0 if self.reg_lambda is None else float(self.reg_lambda)
@@ -256,75 +249,3 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     def _raw_scores(self, X: Any) -> np.ndarray:
         margin = self.booster_.predict(self._matrix(X), output_margin=True)
         return np.asarray(margin, dtype=np.float64)
-
-
-class XGBoostTrees:
-    """A booster whose trees get their leaves' values from us, when all of them are grown."""
-
-    def __init__(
-        self, settings: dict[str, Any], train: Any, sets: list[Any], start: float, *, own_values: bool
-    ) -> None:
-        self.own_values = own_values
-        self.settings = settings | {"base_score": float(expit(start))}
-        self.booster = xgb.Booster(self.settings, [train])
-        self.train, self.sets = train, sets
-        self.written: list[tuple[np.ndarray, np.ndarray]] = []  # nodes and values of each tree's leaves
-        self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
-
-    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> Grown | None:
-        """Add a tree; None where no split is worth it."""
-        round_ = self.booster.num_boosted_rounds()
-        self.booster.update(self.train, round_, fobj=lambda scores, data: (gradient, curvature))
-        self.last = self.booster[round_ : round_ + 1]
-        node = self._nodes(self.train)
-        self.nodes = np.flatnonzero(np.bincount(node))
-        if len(self.nodes) < 2:
-            return None
-        leaf = np.searchsorted(self.nodes, node)
-        return Grown(leaf, self._own_values(leaf) if self.own_values else np.zeros(len(self.nodes)))
-
-    def write(self, values: np.ndarray) -> None:
-        """Remember the values of the last tree's leaves."""
-        self.written.append((self.nodes, values))
-
-    def leaves(self, place: int) -> np.ndarray:
-        """Give the leaf of each row of an evaluation set in the last tree."""
-        # a leaf that no training row reached has no value of ours; its neighbour's is as good as any
-        return np.searchsorted(self.nodes, self._nodes(self.sets[place])).clip(0, len(self.nodes) - 1)
-
-    def rounded(self, values: np.ndarray) -> np.ndarray:
-        """Values as XGBoost keeps them, in single precision."""
-        return values.astype(np.float32).astype(np.float64)
-
-    def finish(self, n_trees: int) -> Any:
-        """Give the model of the first trees, with our values in their leaves."""
-        # where no split was worth it there is a tree of one leaf, and the score stays where it started
-        written = self.written[:n_trees] or [(np.zeros(1, dtype=np.intp), np.zeros(1))]
-        return edited(self.booster, written)
-
-    def _nodes(self, matrix: Any) -> np.ndarray:
-        """The node of the last tree that each row ends in."""
-        return self.last.predict(matrix, pred_leaf=True).reshape(-1).astype(np.intp)
-
-    def _own_values(self, leaf: np.ndarray) -> np.ndarray:
-        """XGBoost's values of the last tree's leaves, learning rate included."""
-        margin = self.last.predict(self.train, output_margin=True).astype(np.float64)
-        base = float(np.log(self.settings["base_score"] / (1 - self.settings["base_score"])))
-        return np.bincount(leaf, weights=margin - base) / np.bincount(leaf)
-
-
-def edited(booster: Any, written: list[tuple[np.ndarray, np.ndarray]]) -> Any:
-    """Give a copy with the first trees only, as many as `written`, and these values in their nodes.
-
-    A slice of a booster would forget the names of categories.
-    """
-    model = json.loads(booster.save_raw("json"))
-    forest = model["learner"]["gradient_booster"]["model"]
-    n_trees = len(written)
-    forest["trees"], forest["tree_info"] = forest["trees"][:n_trees], forest["tree_info"][:n_trees]
-    forest["iteration_indptr"] = forest["iteration_indptr"][: n_trees + 1]
-    forest["gbtree_model_param"]["num_trees"] = str(n_trees)
-    for tree, (nodes, values) in zip(forest["trees"], written, strict=True):
-        for node, value in zip(nodes.tolist(), values.tolist(), strict=True):
-            tree["split_conditions"][node] = tree["base_weights"][node] = value
-    return xgb.Booster(model_file=bytearray(json.dumps(model).encode()))

@@ -47,7 +47,7 @@ class Penalty:
         return self.gram(psi / w, slopes / w[..., None])
 
     def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
-        """JᵀJ (m, m) for a step that is θ_k on part k of the rows: `curvature` with X = one-hot of `part` (n,).
+        """JᵀJ (m, m) for g = θ[part]: `curvature` where X is the one-hot form of `part` (n,), 0 … m − 1.
 
         Each cell is split by part, so that a row costs the same however many parts there are.
         """
