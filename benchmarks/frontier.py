@@ -9,7 +9,6 @@ whose own decision is randomised would have another.
 import argparse
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +18,11 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from _machine import describe
-from evenrisk import FairKernelSVC, FairLogisticRegression, GapDistance, exceptions, threshold_profile
+from evenrisk import threshold_profile
 from evenrisk.datasets import load_adult, load_compas
+from families import OURS, PARITIES
 from frontier_tables import draw, report
-from rivals import AWARE, BLIND, Rival
-from rivals._protocol import ALPHA, risk_of
-
-COLLAPSE = (  # what the strong end of a path ends in, as it should
-    exceptions.CollapseWarning,
-    exceptions.ConvergenceWarning,
-    exceptions.MajorityRateWarning,
-    exceptions.ReversedRankingWarning,
-)
-PARITIES = ("demographic_parity", "equalized_odds")
+from rivals import AWARE, BLIND
 
 
 def synthetic(n=20_000, d=20, seed=0):
@@ -79,37 +70,8 @@ class Table:
 
 TABLES = (
     Table("COMPAS", compas, (0.15, 0.10, 0.075), 4000),
-    Table("Adult", adult, (0.105, 0.075, 0.055, 0.045, 0.035), 3000),
+    Table("Adult", adult, (0.105, 0.075, 0.06, 0.055, 0.045, 0.035), 3000),
     Table("synthetic", synthetic, (0.15, 0.10, 0.075, 0.05), 3000),
-)
-
-
-def ours(name, model, etas, most_rows=np.inf) -> Rival:
-    """One of our own methods in the rivals' words, along a warm path over η."""
-
-    def path(X, y, groups, settings, *, parity, seed):
-        with warnings.catch_warnings():
-            for kind in COLLAPSE:
-                warnings.simplefilter("ignore", kind)
-            fitted = model.set_params(parity=parity).fit_path(X, y, settings, sensitive_features=groups)
-        return [risk_of(each) for each in fitted]
-
-    etas = (0.0, *etas)
-    return Rival(name, path, dict.fromkeys(PARITIES, etas), most_rows=most_rows)
-
-
-def logistic(distance):
-    return FairLogisticRegression(distance=distance, alpha=ALPHA, tol=1e-5)
-
-
-WORST = GapDistance(scale="rank", power=8)  # near the max gap itself
-
-OURS = (
-    ours("evenrisk LR, gap", logistic("gap"), np.geomspace(0.3, 300, 25)),
-    ours("evenrisk LR, worst gap", logistic(WORST), np.geomspace(0.1, 100, 25)),
-    ours("evenrisk LR, histogram", logistic("histogram"), np.geomspace(0.02, 5, 20)),
-    ours("evenrisk LR, gaussian", logistic("gaussian"), np.geomspace(0.02, 20, 20)),
-    ours("evenrisk KSVM, histogram", FairKernelSVC(distance="histogram"), np.geomspace(0.1, 30, 16), 3000),
 )
 
 

@@ -53,6 +53,11 @@ class LightGBMTrees:
             self.leaf = [self._sent_down(X, tree) for X in self.features]
         return Grown(self.leaf[0], values)
 
+    def _values(self, tree: int) -> np.ndarray:
+        """LightGBM's values of a tree's leaves; there is no quicker way to their number than its text."""
+        text = self.booster.model_to_string(start_iteration=tree, num_iteration=1)
+        return np.array(text.split("\nleaf_value=", 1)[1].split("\n", 1)[0].split(), dtype=np.float64)
+
     def _sent_down(self, X: Any, tree: int) -> np.ndarray:
         """The leaf of each row, from its features."""
         leaf = self.booster.predict(X, pred_leaf=True, start_iteration=tree, num_iteration=1)

@@ -35,11 +35,11 @@ def _row_sums(distance: GapDistance, g: Array, cells: Cells) -> Array:
 def _bend(distance: GapDistance, g: Array, cells: Cells, D: Array) -> Array:
     """w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
     xp = namespace(g)
-    binned, slope = distance._place(g, cells)
+    bins, slope = distance._place(g, cells)
     edge = 0 * D[:, :1]
     before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
     second = before - 2 * D + after
-    in_x = polynomial(binned, [0.5 * (after - before), second])
+    in_x = polynomial(bins, [0.5 * (after - before), second])
     # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg
-    bend = polynomial(binned, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
+    bend = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
     return cells.weight * xp.where(bend > 0, bend, 0 * bend)

@@ -18,8 +18,16 @@ from evenrisk._types import Array, Cells
 from evenrisk._xp import as_index, cast, concat, namespace, segment_dot, segment_sum, take
 
 
+class Placed(NamedTuple):
+    """Scores placed on a grid, whatever cells they are in: what all of a distance's methods begin with."""
+
+    j: Array  # (n,) the bin
+    f: Array  # (n,) the place inside it
+    slope: Array  # (n,) df/dg
+
+
 class Binned(NamedTuple):
-    """Scores placed on a grid."""
+    """Scores in the bins of their cells."""
 
     key: Array  # (n,) which bin of which cell
     f: Array  # (n,) the place inside the bin
@@ -27,10 +35,15 @@ class Binned(NamedTuple):
     n_bins: int
 
 
-def place(x: Array, j: Array, cells: Cells, n_bins: int) -> Binned:
-    """Place scores x, already in bins j, into their cells' bins."""
-    key = (as_index(cells.code) + 1) * n_bins + j
-    return Binned(key, x - cast(j, x.dtype), cells.n_cells, n_bins)
+def place(x: Array, j: Array, slope: Array) -> Placed:
+    """Place scores x into bins j."""
+    return Placed(j, x - cast(j, x.dtype), slope)
+
+
+def binned(placed: Placed, cells: Cells, n_bins: int) -> Binned:
+    """Tell the cells' bins apart."""
+    key = (as_index(cells.code) + 1) * n_bins + placed.j
+    return Binned(key, placed.f, cells.n_cells, n_bins)
 
 
 def moments(binned: Binned, weight: Array, degree: int) -> list[Array]:

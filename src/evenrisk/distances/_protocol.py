@@ -16,7 +16,7 @@ mini-batch, out-of-core and cluster run the same lines::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
@@ -30,6 +30,10 @@ class Distance(ABC):
     def shift(self, g: Array, cells: Cells) -> Array | float:
         """Give the number to subtract from all g for accuracy's sake; it cannot change the distance."""
         return 0.0
+
+    def placed(self, g: Array) -> Any:
+        """Do what several methods begin with once: its result may be given to them in place of g."""
+        return g
 
     @abstractmethod
     def psi_sums(self, g: Array, cells: Cells) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from evenrisk._types import Array, Cells
 from evenrisk._xp import as_array, as_index, cast, concat, cumsum, detach, namespace, sigmoid
-from evenrisk.distances._grid import Binned, moments, place, polynomial, row_moments
+from evenrisk.distances._grid import Binned, Placed, binned, moments, place, polynomial, row_moments
 from evenrisk.distances._protocol import Distance
 
 # Nodes kept free on either side of the window: what lies outside it is parked there, three nodes away,
@@ -189,15 +189,15 @@ class GapDistance(Distance):
 
         With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
         """
-        binned, slope = self._place(g, cells)
+        bins, slope = self._place(g, cells)
         edge = 0 * D[:, :1]
         before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
-        return polynomial(binned, [0.5 * (after - before), before - 2 * D + after]) * slope * cells.weight
+        return polynomial(bins, [0.5 * (after - before), before - 2 * D + after]) * slope * cells.weight
 
     def rows(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, nodes, d)."""
-        binned, slope = self._place(g, cells)
-        m0, m1 = row_moments(binned, slope * cells.weight, X, 1)
+        bins, slope = self._place(g, cells)
+        m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
     def norms(self, g: Array) -> tuple[Array, Array] | None:
@@ -219,10 +219,15 @@ class GapDistance(Distance):
         norm = self.step * (after + u_before * u_before + u_at * u_at)
         return norm, -2 * self.step * slope * (u_before * before + u_at * at)
 
-    def _place(self, g: Array, cells: Cells) -> tuple[Binned, Array]:
-        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
+    def placed(self, g: Array) -> Placed:
+        """Place the scores at their nearest node."""
         x, slope = self._coordinate(g)
-        return place(x, as_index(x + 0.5), cells, self.n_nodes), slope
+        return place(x, as_index(x + 0.5), slope)
+
+    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
+        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
+        placed = g if isinstance(g, Placed) else self.placed(g)
+        return binned(placed, cells, self.n_nodes), placed.slope
 
     def _coordinate(self, g: Array) -> tuple[Array, Array]:
         """Give x, the score in grid steps, and dx/dg (n,)."""

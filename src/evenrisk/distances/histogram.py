@@ -10,7 +10,7 @@ import numpy as np
 
 from evenrisk._types import Array, Cells
 from evenrisk._xp import as_array, as_index, namespace, sigmoid
-from evenrisk.distances._grid import Binned, moments, place, polynomial, row_moments
+from evenrisk.distances._grid import Binned, Placed, binned, moments, place, polynomial, row_moments
 from evenrisk.distances._protocol import Distance
 
 # Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the bump they stand for.
@@ -64,8 +64,8 @@ class HistogramDistance(Distance):
 
     def psi_sums(self, g: Array, cells: Cells) -> Array:
         """Σ w ψ(s) over each cell (c, N)."""
-        binned, _, table = self._place(g, cells)
-        return sum(m @ t for m, t in zip(moments(binned, cells.weight, 3), table, strict=True))
+        bins, _, table = self._place(g, cells)
+        return sum(m @ t for m, t in zip(moments(bins, cells.weight, 3), table, strict=True))
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """r_j = (p_j − q_j)/√L(p_j, q_j), L the logarithmic mean.
@@ -88,25 +88,29 @@ class HistogramDistance(Distance):
 
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,)."""
-        binned, slope, table = self._place(g, cells)
+        bins, slope, table = self._place(g, cells)
         coefficients = [q * (D @ table[q].T) for q in (1, 2, 3)]
-        return polynomial(binned, coefficients) * slope * cells.weight
+        return polynomial(bins, coefficients) * slope * cells.weight
 
     def rows(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, N, d)."""
-        binned, slope, table = self._place(g, cells)
-        bins = row_moments(binned, slope * cells.weight, X, 2)
-        return sum(q * (table[q].T @ bins[q - 1]) for q in (1, 2, 3))
+        bins, slope, table = self._place(g, cells)
+        summed = row_moments(bins, slope * cells.weight, X, 2)
+        return sum(q * (table[q].T @ summed[q - 1]) for q in (1, 2, 3))
 
-    def _place(self, g: Array, cells: Cells) -> tuple[Binned, Array, list[Array]]:
-        """Place the scores on the fine grid; also df/dg (n,) and the pieces' coefficients, 4 of (b, N)."""
-        table = _hermite_table(self.n_bins, self.sigma)
-        n_bins = table.shape[1]
-        per_unit = n_bins - 1
+    def placed(self, g: Array) -> Placed:
+        """Place the scores on the fine grid."""
+        per_unit = _hermite_table(self.n_bins, self.sigma).shape[1] - 1
         s = sigmoid(g)
         x = s * per_unit
-        pieces = [as_array(piece, g) for piece in table]
-        return place(x, as_index(x), cells, n_bins), per_unit * s * (1 - s), pieces
+        return place(x, as_index(x), per_unit * s * (1 - s))
+
+    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array, list[Array]]:
+        """Place the scores on the fine grid; also df/dg (n,) and the pieces' coefficients, 4 of (b, N)."""
+        placed = g if isinstance(g, Placed) else self.placed(g)
+        table = _hermite_table(self.n_bins, self.sigma)
+        pieces = [as_array(piece, placed.f) for piece in table]
+        return binned(placed, cells, table.shape[1]), placed.slope, pieces
 
     def _shares(self, a: Array) -> tuple[Array, Array]:
         """p = (h + floor)/(1 + N·floor), h = a/Σa (…, N), and its derivative in a (…, N, N)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,21 @@ from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import blocks, namespace, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
+Placed = Any  # what a distance makes of scores
+
+
+KEPT_ROWS = 2_000_000  # up to which the places of the latest scores are kept, 24 bytes a row
+
+
+@dataclass
+class Latest:
+    """What is known of the scores seen last."""
+
+    g: Array
+    shift: Array | float
+    placed: dict[int, Placed] = field(default_factory=dict)  # by block
+    psi: Array | None = None  # (c, p) their sums
+
 
 class Penalty:
     """E_f(g) = Σ_pairs pair_weight · d(cell a, cell b), and its gradient in g, block by block."""
@@ -18,17 +34,17 @@ class Penalty:
     def __init__(self, distance: Distance, cells: Cells) -> None:
         self.distance, self.cells = distance, cells
         self.cell_weights = cell_weights(cells)
-        self._latest: tuple[Array, Array] | None = None  # scores, and their sums of ψ
+        self._latest: Latest | None = None
 
     def value(self, g: Array) -> float:
         """E_f(g)."""
-        return float(self._derivative(g)[1])
+        return float(self._derivative(g)[0])
 
     def add_gradient(self, g: Array, eta: float, gradient: Array) -> float:
         """Add η·∂E_f/∂g to `gradient` in place, and give η·E_f."""
-        shift, value, D = self._derivative(g)
-        for block in blocks(g):
-            gradient[block] += self.distance.pull(g[block] - shift, self.cells.rows(block), eta * D)
+        value, D = self._derivative(g)
+        for block, cells, placed in self._rows(g):
+            gradient[block] += self.distance.pull(placed, cells, eta * D)
         return eta * float(value)
 
     def curvature(self, g: Array, rows: Callable[[slice], Array]) -> np.ndarray:
@@ -36,35 +52,28 @@ class Penalty:
 
         `rows` gives the rows of X in a block.
         """
-        shift = self.distance.shift(g, self.cells)
-        psi: Array = 0
         slopes: Array = 0
-        for block in blocks(g):
-            cells = self.cells.rows(block)
-            psi = psi + self.distance.psi_sums(g[block] - shift, cells)
-            slopes = slopes + self.distance.rows(g[block] - shift, cells, rows(block))
+        for block, cells, placed in self._rows(g):
+            slopes = slopes + self.distance.rows(placed, cells, rows(block))
         w = self.cell_weights[0][:, None]
-        return self.gram(psi / w, slopes / w[..., None])
+        return self.gram(self._sums(g) / w, slopes / w[..., None])
 
     def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
         """JᵀJ (m, m) for g = θ[part]: `curvature` where X is the one-hot form of `part` (n,), 0 … m − 1.
 
         Each cell is split by part, so that a row costs the same however many parts there are.
         """
-        cells = self.cells
-        inside = cells.code >= 0
-        fine = cells._replace(
-            code=namespace(g).where(inside, cells.code * n_parts + part, 0 * part - 1),
-            n_cells=cells.n_cells * n_parts,
-        )
-        shift = self.distance.shift(g, cells)
         slopes: Array = 0
-        for block in blocks(g):
+        n_fine = self.cells.n_cells * n_parts
+        for block, cells, placed in self._rows(g):
+            fine = namespace(g).where(
+                cells.code >= 0, cells.code * n_parts + part[block], 0 * part[block] - 1
+            )
             one = 1 + 0 * g[block][:, None]
-            slopes = slopes + self.distance.rows(g[block] - shift, fine.rows(block), one)
+            slopes = slopes + self.distance.rows(placed, cells._replace(code=fine, n_cells=n_fine), one)
         w = self.cell_weights[0][:, None]
-        by_part = np.swapaxes(slopes.reshape(cells.n_cells, n_parts, -1), 1, 2)  # (c, p, m)
-        return self.gram(self._sums(g, shift) / w, by_part / w[..., None])
+        by_part = np.swapaxes(slopes.reshape(self.cells.n_cells, n_parts, -1), 1, 2)  # (c, p, m)
+        return self.gram(self._sums(g) / w, by_part / w[..., None])
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
         """JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
@@ -81,18 +90,33 @@ class Penalty:
         value, D = penalty(self.distance, Sums(means * w, *self.cell_weights), self.cells)
         return float(value), D * w
 
-    def _derivative(self, g: Array) -> tuple[Array | float, Array, Array]:
-        """Give the shift of the scores, E_f, and its derivative in the sums."""
-        shift = self.distance.shift(g, self.cells)
-        sums = Sums(self._sums(g, shift), *self.cell_weights)
-        return shift, *penalty(self.distance, sums, self.cells)
+    def _derivative(self, g: Array) -> tuple[Array, Array]:
+        """Give E_f, and its derivative in the sums."""
+        return penalty(self.distance, Sums(self._sums(g), *self.cell_weights), self.cells)
 
-    def _sums(self, g: Array, shift: Array | float) -> Array:
-        """Σ w ψ over each cell (c, p); those of the scores seen last are kept."""
-        if self._latest is None or self._latest[0] is not g:
-            psi = sum(self.distance.psi_sums(g[block] - shift, self.cells.rows(block)) for block in blocks(g))
-            self._latest = g, psi
-        return self._latest[1]
+    def _sums(self, g: Array) -> Array:
+        """Σ w ψ over each cell (c, p)."""
+        latest = self._look(g)
+        if latest.psi is None:
+            latest.psi = sum(self.distance.psi_sums(placed, cells) for _, cells, placed in self._rows(g))
+        return latest.psi
+
+    def _rows(self, g: Array) -> Iterator[tuple[slice, Cells, Placed]]:
+        """Rows, cells and places of every block; what was placed last is not placed again."""
+        latest, few = self._look(g), g.shape[0] <= KEPT_ROWS
+        for i, block in enumerate(blocks(g)):
+            placed = latest.placed.get(i)
+            if placed is None:
+                placed = self.distance.placed(g[block] - latest.shift)
+            if few:
+                latest.placed[i] = placed
+            yield block, self.cells.rows(block), placed
+
+    def _look(self, g: Array) -> Latest:
+        """What is known of these scores, which nobody changes in place."""
+        if self._latest is None or self._latest.g is not g:
+            self._latest = Latest(g, self.distance.shift(g, self.cells))
+        return self._latest
 
 
 class ScoreObjective:
