@@ -20,7 +20,7 @@ $(BIN)/uv:
 	$(BIN)/python -m pip install --quiet uv
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/uv
-	$(INSTALL) -e '.[paper]'
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
@@ -79,9 +79,14 @@ benchmark-quick: $(VENV)/.dev  ## speed and quality beside every rival in under 
 	$(BIN)/python benchmarks/speed.py --quick
 	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --quick --csv results/frontier.csv --picture results/frontier.png
 
+.venv-fairgbm/.done: | $(BIN)/uv  # a rival that wants older packages: without it the benchmark leaves it out
+	$(PYTHON) -m venv .venv-fairgbm
+	$(BIN)/uv pip install --quiet --python .venv-fairgbm/bin/python fairgbm==0.9.14 'scikit-learn<1.6' 'numpy<2' 'pandas<2.3'
+	@touch $@
+
 data: $(BIN)/uv  ## rebuild the shipped data files from the registry's wheels, checking every hash
 	$(BIN)/python scripts/build_compas.py
 	$(BIN)/python scripts/build_adult.py
 
 clean:  ## remove environments and build outputs
-	rm -rf $(VENV) .venv-wheel .venv-minimum dist docs/_build docs/generated results
+	rm -rf $(VENV) .venv-wheel .venv-minimum .venv-fairgbm dist docs/_build docs/generated results

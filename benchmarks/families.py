@@ -77,6 +77,7 @@ def boosted(name, kind, all_leaves=LEAVES, etas=BOOSTED_ETAS, **size) -> Rival:
         for (eta, leaves), some in groupby(settings, key=lambda setting: setting[:2]):
             rounds = [setting[2] for setting in some]
             model = kind(parity, eta=eta, n_estimators=max(rounds), learning_rate=0.1, n_jobs=1)
+            model.set_params(colsample_bytree=0.5, random_state=seed)
             model.set_params(**{key: value(leaves) for key, value in size.items()})
             quietly(lambda model=model: model.fit(X, y, sensitive_features=groups))
             scores += [after(model, each) for each in rounds]

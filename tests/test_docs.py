@@ -17,8 +17,14 @@ from typing import Any
 import pytest
 import sklearn
 
+from optional import need
+
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/index.md", "docs/guide.md", "docs/audit.md", "docs/limits.md")
+PAGES = (
+    *("README.md", "docs/index.md", "docs/guide.md", "docs/audit.md", "docs/limits.md"),
+    *("docs/pytorch.md", "docs/boosting.md"),
+)
+NEEDS = {"docs/pytorch.md": ["torch"], "docs/boosting.md": ["lightgbm", "xgboost"]}
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```$(?:\n\s*\n```output\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL
 )
@@ -34,6 +40,8 @@ def blocks(text: str) -> list[tuple[str, str | None]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in NEEDS.get(page, []):
+        need(package)
     monkeypatch.chdir(tmp_path)
     found = blocks((ROOT / page).read_text(encoding="utf-8"))
     namespace: dict[str, Any] = {"__name__": "__main__"}

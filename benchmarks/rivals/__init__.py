@@ -9,12 +9,16 @@ from rivals.exponentiated_gradient import EXPONENTIATED_GRADIENT
 from rivals.fairret_norm import FAIRRET
 from rivals.grid_search import GRID_SEARCH
 from rivals.mmd import MMD
+from rivals.networks import FAIRRET_MLP, MMD_MLP
 from rivals.plain import PLAIN
 from rivals.threshold_optimizer import THRESHOLD_OPTIMIZER
 from rivals.transport import TRANSPORT
+from rivals.trees import FAIRGBM, PLAIN_TREES
 from rivals.zafar import ZAFAR_DP, ZAFAR_EO
 
-BLIND = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD)
+LINEAR = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD)
+OTHERS = (FAIRRET_MLP, MMD_MLP, PLAIN_TREES, FAIRGBM)
+BLIND = LINEAR + OTHERS
 AWARE = (THRESHOLD_OPTIMIZER, TRANSPORT)
 
-__all__ = ["AWARE", "BLIND", "Rival", "Score"]
+__all__ = ["AWARE", "BLIND", "LINEAR", "Rival", "Score"]

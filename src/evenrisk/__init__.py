@@ -20,7 +20,10 @@ _ROOMS = {
     "Parity": "parity",
     "threshold_profile": "metrics",
 }
-_SUBMODULES = ("baselines", "datasets", "exceptions", "metrics", "model_selection", "plots", "report")
+_SUBMODULES = (
+    *("baselines", "boosting", "datasets", "exceptions", "metrics", "model_selection"),
+    *("neural_network", "nn", "plots", "report"),
+)
 
 __all__ = [
     "BudgetSearchCV",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk.datasets import Dataset
@@ -71,12 +72,19 @@ def _fits(protocol: Protocol, parity: str) -> list[tuple[str, Callable[..., tupl
         def path(X: Any, y: Any, group: Any, other: Any) -> tuple[np.ndarray, int]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                models = row.estimator(parity).fit_path(X, y, row.etas, sensitive_features=group)
+                models = _along(row.estimator(parity), X, y, row.etas, group)
             return _scores(models, other), _count(caught, ConvergenceWarning)
 
         return path
 
     return [(zafar_name(parity), bounded), *((row.name, path_of(row)) for row in protocol.rows)]
+
+
+def _along(estimator: Any, X: Any, y: Any, etas: tuple[float, ...], group: Any) -> list[Any]:
+    """Fit a model for each η, along its own path if it has one."""
+    if hasattr(estimator, "fit_path"):
+        return estimator.fit_path(X, y, etas, sensitive_features=group)
+    return [clone(estimator).set_params(eta=eta).fit(X, y, sensitive_features=group) for eta in etas]
 
 
 def _scores(models: list[Any], X: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """All splits, on several processes, kept as they finish: an interrupted run goes on where it stopped.
 
 A split is kept in ``splits/split_000.npz`` together with the settings it was made with. Each process has one
-BLAS thread, also when there is only one process, so that the number of processes changes no bit.
+thread, and a single one is a process of its own too, so that the number of processes changes no bit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from evenrisk._files import replacing
-from evenrisk.datasets import Dataset, load_compas
+from evenrisk.datasets import load_compas
 from evenrisk.paper.fits import Split, fit_split
 from evenrisk.paper.protocol import Protocol
 
 POLL_SECONDS = 0.2
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def split_path(folder: Path, split: int) -> Path:
@@ -70,11 +71,7 @@ def run(
     done = finished(folder, protocol, n_splits)
     step(protocol.steps * len(done))
     missing = [split for split in range(n_splits) if split not in done]
-    if jobs == 1 or len(missing) <= 1:
-        data = load_compas()
-        for split in missing:
-            _fit_and_keep(folder, protocol, data, split, lambda: step(1))
-    else:
+    if missing:
         for steps in _in_parallel(folder, protocol, missing, min(jobs, len(missing))):
             step(steps)
 
@@ -90,13 +87,8 @@ def _sweep(folder: Path) -> None:
             continue  # somebody else's
 
 
-def _fit_and_keep(
-    folder: Path, protocol: Protocol, data: Dataset, split: int, step: Callable[[], Any]
-) -> None:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        arrays = fit_split(data, protocol, split, step)
+def _work(folder: Path, protocol: Protocol, split: int) -> None:
+    arrays = fit_split(load_compas(), protocol, split, lambda: _ticks.put(1))
     stored = {"settings": np.array(json.dumps(protocol.settings(), sort_keys=True)), **arrays}
     with replacing(split_path(folder, split)) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, **stored)  # type: ignore[arg-type]
@@ -106,7 +98,7 @@ def _in_parallel(folder: Path, protocol: Protocol, missing: list[int], jobs: int
     """Fit the missing splits in `jobs` processes; yield how many steps were finished since the last time."""
     context = multiprocessing.get_context("spawn")
     ticks = context.Queue()
-    threads = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    threads = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= dict.fromkeys(threads, "1")  # what is imported in the workers sees it from the start
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(ticks,))
     try:
@@ -152,7 +144,3 @@ def _begin(ticks: Any) -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-def _work(folder: Path, protocol: Protocol, split: int) -> None:
-    _fit_and_keep(folder, protocol, load_compas(), split, lambda: _ticks.put(1))
