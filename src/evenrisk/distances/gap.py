@@ -200,7 +200,7 @@ class GapDistance(Distance):
         m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
-    def norms(self, g: Array) -> tuple[Array, Array] | None:
+    def norms(self, g: Array | Placed) -> tuple[Array, Array] | None:
         """Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
 
         U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
@@ -208,14 +208,12 @@ class GapDistance(Distance):
         """
         if self.scale != "score" or self.power != 2:
             return None
-        x, slope = self._coordinate(g)
-        j = as_index(x + 0.5)
-        f = x - cast(j, x.dtype)
+        j, f, slope = g if isinstance(g, Placed) else self.placed(g)
         first, last = self._kept.start, self._kept.stop - 1
         before, at = 0.5 - f, 0.5 + f
-        u_before = 0.5 * before * before * cast((j > first) & (j <= last + 1), x.dtype)
-        u_at = (1 - 0.5 * at * at) * cast((j >= first) & (j <= last), x.dtype)
-        after = cast(namespace(x).clip(last - j, 0, last - first + 1), x.dtype)
+        u_before = 0.5 * before * before * cast((j > first) & (j <= last + 1), f.dtype)
+        u_at = (1 - 0.5 * at * at) * cast((j >= first) & (j <= last), f.dtype)
+        after = cast(namespace(f).clip(last - j, 0, last - first + 1), f.dtype)
         norm = self.step * (after + u_before * u_before + u_at * u_at)
         return norm, -2 * self.step * slope * (u_before * before + u_at * at)
 

@@ -66,16 +66,17 @@ class Comparison:
     def evaluate(self, g: Array, cells: Cells, memory: CellMemory | None) -> tuple[Array, Array]:
         """E_f of the batch of all processes, and its gradient in the scores at hand (n,)."""
         shift = self._shift(g, cells)
-        g = g - shift
-        norm, norm_slope = self._norms(g)
-        batch = known = self._over_workers(self._sums(g, cells, norm))
+        placed = self.distance.placed(g - shift)
+        norm, norm_slope = self._norms(placed)
+        batch = known = self._over_workers(self._sums(placed, cells, norm))
         if memory is not None:
             present = batch.w * batch.w / _safe(batch.w2)
             scores, code, weight = memory.filling(g, present)
             remembered = cells._replace(code=code, weight=weight)
-            known = known.plus(self._sums(scores - shift, remembered, self._norms(scores - shift)[0]))
+            recalled = self.distance.placed(scores - shift)
+            known = known.plus(self._sums(recalled, remembered, self._norms(recalled)[0]))
         value, D, in_own = self._value_and_slopes(batch, known, cells.pairs)
-        gradient = self.distance.pull(g, cells, D)
+        gradient = self.distance.pull(placed, cells, D)
         if self.unbiased:
             table = concat([0 * in_own[:1], in_own], 0)
             gradient = gradient + take(table, as_index(cells.code) + 1) * cells.weight**2 * norm_slope
@@ -89,13 +90,14 @@ class Comparison:
         total = summed(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]), self.group)
         return total[0] / _safe(total[1])
 
-    def _norms(self, g: Array) -> tuple[Array, Array]:
-        norms = self.distance.norms(g) if self.unbiased else None
-        return (g, g) if norms is None else norms
+    def _norms(self, placed: Any) -> tuple[Array, Array]:
+        """‖Φ‖² of each row and its slope, where they are asked for."""
+        norms = self.distance.norms(placed) if self.unbiased else None
+        return (None, None) if norms is None else norms
 
-    def _sums(self, g: Array, cells: Cells, norm: Array) -> BatchSums:
+    def _sums(self, placed: Any, cells: Cells, norm: Array) -> BatchSums:
         """Sum over the rows at hand."""
-        psi = self.distance.psi_sums(g, cells)
+        psi = self.distance.psi_sums(placed, cells)
         w, w2 = cell_weights(cells)
         own = cell_weights(cells._replace(weight=cells.weight**2 * norm))[0] if self.unbiased else 0 * w
         return BatchSums(psi, w, w2, own)
