@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 from scipy.special import logit
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
 
 from evenrisk._estimator import FairClassifier, TrainingData, diagnose
@@ -20,7 +20,7 @@ from evenrisk.boosting._training import Evaluation, Stopping, Trees, boost
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
-from evenrisk.parity import PARITIES, Parity, make_cells
+from evenrisk.parity import PARITIES, Parity
 
 DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
 
@@ -42,11 +42,26 @@ class Fitted(NamedTuple):
     results: dict[str, dict[str, list[float]]]  # of the evaluation sets
 
 
+def seed_of(random_state: Any) -> int:
+    """A number as it is, as the libraries take it; a generator's next."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def named(found: dict[str, list[float]], loss: str) -> dict[str, list[float]]:
+    """Call a library's log loss as ours is called; without a penalty it is the objective."""
+    if loss not in found:
+        return found
+    return {"objective": found[loss], "log_loss": found[loss]} | {k: v for k, v in found.items() if k != loss}
+
+
 class BoostedClassifier(FairClassifier):
     """Boosted trees with `parity`, `distance` and `eta`; everything else is the library's."""
 
     _no_constraint: ClassVar[str] = "eta=0"
     booster_: Any
+    _categories: dict[str, Any]  # of the columns that have any
     _others: dict[str, Any]  # settings that are the library's own
 
     def fit(
@@ -144,6 +159,9 @@ class BoostedClassifier(FairClassifier):
             The estimator.
         """
         named = set(self._get_param_names())
+        for name in params:
+            if "__" in name:
+                raise ValueError(f"`{name}` must be a setting of the model, got one of a part of it")
         self._others = self._others | {name: value for name, value in params.items() if name not in named}
         return super().set_params(**{name: value for name, value in params.items() if name in named})
 
@@ -169,8 +187,8 @@ class BoostedClassifier(FairClassifier):
     def _raw_scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError
 
-    def _class_factor(self, data: TrainingData) -> np.ndarray | None:
-        """Factor of the loss of each row by its label, as the library would have it; None = 1."""
+    def _class_factors(self, data: TrainingData) -> tuple[float, float]:
+        """Factors of the loss of either label, as the library would have them."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- the door
@@ -179,6 +197,7 @@ class BoostedClassifier(FairClassifier):
         check_number("eta", self.eta, low=0)
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         check_number("learning_rate", self.learning_rate, low=0, strict=True)
+        check_number("verbose", self.verbose, low=-np.inf, whole=True)
         if self.early_stopping_rounds is not None:
             check_number("early_stopping_rounds", self.early_stopping_rounds, low=1, whole=True)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
@@ -208,9 +227,23 @@ class BoostedClassifier(FairClassifier):
             return sparse.csr_matrix(X) if is_sparse(X) else X  # not every library knows SciPy's arrays
         _check_feature_names(self, X, reset=reset)
         _check_n_features(self, X, reset=reset)
+        X = self._recoded(X, reset=reset)
         if X.shape[0] == 0:
             raise ValueError("`X` must have at least 1 row, got 0")
         return X
+
+    def _recoded(self, X: Any, *, reset: bool) -> Any:
+        """Code categories as those of the training rows are; one that was not there is missing."""
+        found = {name: X[name].cat for name in X.columns if hasattr(X[name], "cat")}
+        if reset:
+            self._categories = {name: column.categories for name, column in found.items()}
+        known = {name: self._categories[name] for name in found.keys() & self._categories.keys()}
+        others = {
+            name: found[name].set_categories(categories)
+            for name, categories in known.items()
+            if not found[name].categories.equals(categories)
+        }
+        return X.assign(**others) if others else X
 
     def _check_sets(
         self, eval_set: Any, features: Any, weights: Any, data: TrainingData
@@ -221,7 +254,7 @@ class BoostedClassifier(FairClassifier):
             raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
         parity = self._parity if self.eta > 0 else None
         return [
-            check_set(each, data, parity, lambda X: self._features(X, reset=False), place)
+            self._present(check_set(each, data, parity, lambda X: self._features(X, reset=False), place))
             for place, each in enumerate(sets)
         ]
 
@@ -230,26 +263,29 @@ class BoostedClassifier(FairClassifier):
         if data.weight.all():
             return data
         kept = np.flatnonzero(data.weight)
-        y, weight = data.y[kept], data.weight[kept]
+        X, y, weight = _safe_indexing(data.X, kept), data.y[kept], data.weight[kept]
         groups = None if data.groups is None else data.groups.take(kept)
-        cells = (
-            None if groups is None else make_cells(self._parity, y, groups.code, len(groups.labels), weight)
-        )
-        X = _safe_indexing(data.X, kept)
+        cells = data.cells
+        if cells is not None:
+            cells = cells._replace(code=cells.code[kept], weight=weight)
         return replace(data, X=X, y=y, weight=weight, groups=groups, cells=cells)
 
     # ---------------------------------------------------------------- the fit
 
     def _train(self, data: TrainingData, sets: list[TrainingData]) -> None:
-        rows, *others = (self._rows(each) for each in (data, *sets))
+        factors = self._class_factors(data)
+        rows = self._rows(data, factors)
+        # the libraries leave evaluation sets as they are
+        others = [self._rows(each, factors if self.eta > 0 else (1.0, 1.0)) for each in sets]
         patience = None if self.early_stopping_rounds is None else int(self.early_stopping_rounds)
-        stopping = Stopping(int(self.n_estimators), patience, int(self.verbose))
+        stopping = Stopping(int(self.n_estimators), patience, max(0, int(self.verbose)))
         if rows.objective is None:
             fitted = self._plain(rows, others, stopping)
         else:
             fitted = self._fair(rows, others, stopping)
         self.booster_, self.n_estimators_ = fitted.booster, fitted.n_trees
-        self.__dict__.pop("best_iteration_", None)
+        for name in ("best_iteration_", *(("objective_", "objective_curve_") if self.eta == 0 else ())):
+            self.__dict__.pop(name, None)
         if patience is not None:
             self.best_iteration_ = fitted.n_trees
         self.evals_result_ = fitted.results
@@ -260,12 +296,11 @@ class BoostedClassifier(FairClassifier):
             g = self._raw_scores(_safe_indexing(data.X, some))
             diagnose(g, g, replace(data, y=data.y[some], weight=data.weight[some]), self.eta)
 
-    def _rows(self, data: TrainingData) -> Rows:
+    def _rows(self, data: TrainingData, factors: tuple[float, float]) -> Rows:
         """Give rows their objective."""
-        weight = data.weight
-        factor = self._class_factor(data)
-        loss_weight = weight if factor is None else weight * factor
-        plain = factor is None and bool((weight == 1).all())
+        low, high = factors
+        loss_weight = data.weight if low == high == 1 else data.weight * np.where(data.y == 1, high, low)
+        plain = bool((loss_weight == 1).all())
         objective = None
         if self.eta > 0:
             penalty = Penalty(self._distance, data.cells)  # type: ignore[arg-type]

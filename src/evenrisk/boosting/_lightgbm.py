@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import check_choice
-from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows
+from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows, named, seed_of
 from evenrisk.boosting._lightgbm_trees import LightGBMTrees, lgb
 from evenrisk.boosting._training import Stopping, Trees
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
 
-# what the fit itself reads must come by the one name it knows
-OTHER_NAMES = {
-    "shrinkage_rate": "learning_rate",
-    "lambda_l2": "reg_lambda",
-    "lambda": "reg_lambda",
-    "lambda_l1": "reg_alpha",
-    "l1_regularization": "reg_alpha",
-    "l2_regularization": "reg_lambda",
-    "num_iterations": "n_estimators",
-    "num_iteration": "n_estimators",
-    "num_boost_round": "n_estimators",
-    "n_iter": "n_estimators",
-    "num_trees": "n_estimators",
-    "num_tree": "n_estimators",
-    "num_rounds": "n_estimators",
-    "nrounds": "n_estimators",
-    "num_round": "n_estimators",
-    "max_iter": "n_estimators",
-    "boosting": "boosting_type",
-    "boost": "boosting_type",
-    "early_stopping_round": "early_stopping_rounds",
-    "early_stopping": "early_stopping_rounds",
-}
 # settings that shape the leaves' values: with one of them the library's own values are kept
-SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints", "path_smooth")
+SHAPING = ("lambda_l1", "max_delta_step", "monotone_constraints", "path_smooth")
+# what says nothing, or something else, where the gradients are ours
+APART = ("eta", "verbose")  # names of ours that LightGBM has for something else
+IGNORED = ("metric", "pos_bagging_fraction", "neg_bagging_fraction", "boost_from_average", "linear_tree")
 
 
 class FairLGBMClassifier(BoostedClassifier):
@@ -192,41 +172,58 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("importance_type", self.importance_type, ("split", "gain"))
-        for name in OTHER_NAMES.keys() & self._others.keys():
-            raise ValueError(f"`{OTHER_NAMES[name]}` must be given by that name, got `{name}`")
-        if "objective" in self._others:
+        given = self._canonical()
+        if "objective" in given:
             raise ValueError("`objective` must not be given: it is log loss + eta·E_f")
+        if given.get("sigmoid", 1) != 1:
+            raise ValueError(f"`sigmoid` must be 1, got {given['sigmoid']!r}: the risk is sigmoid(g)")
+        if given.get("is_unbalance") and given.get("scale_pos_weight", 1) != 1:
+            raise ValueError("`is_unbalance` must not be given together with scale_pos_weight")
         if self.eta > 0 and self.boosting_type != "gbdt":
             raise ValueError(f"`boosting_type` must be 'gbdt' when eta > 0, got {self.boosting_type!r}")
-        if self.eta > 0 and self._others.get("linear_tree"):
-            raise ValueError("`linear_tree` must be False when eta > 0, got True: leaves move as a whole")
+        for name in IGNORED if self.eta > 0 else ():
+            if given.get(name):
+                raise ValueError(f"`{name}` must not be given when eta > 0, got {given[name]!r}")
+
+    def _canonical(self) -> dict[str, Any]:
+        """The other parameters by LightGBM's main names; one that it does not know is refused."""
+        main = {alias: name for name, all_names in aliases().items() for alias in (name, *all_names)}
+        ours = {main[name]: name for name in self._get_param_names() if name in main and name not in APART}
+        found = {}
+        for name, value in self._others.items():
+            if name not in main:
+                raise TypeError(f"parameters must be evenrisk's or LightGBM's, got {name!r}")
+            if main[name] in ours:
+                raise ValueError(f"`{ours[main[name]]}` must be given by that name, got `{name}`")
+            found[main[name]] = value
+        return found
 
     def _parameters(self) -> dict[str, Any]:
         """Give LightGBM's parameters; it knows scikit-learn's names for them."""
         ours = ("parity", "distance", "eta", "class_weight", "importance_type", "verbose")
         loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
         named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
-        settings = {"verbosity": -1} | named | self._others
+        settings = {"verbosity": -1} | named | self._canonical()
+        settings["lambda_l1"] = settings.pop("reg_alpha")
         if self.random_state is not None:
-            settings["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+            settings["seed"] = seed_of(self.random_state)
         if self.n_jobs is not None:
             settings["num_threads"] = self.n_jobs
         return settings
 
-    def _class_factor(self, data: TrainingData) -> np.ndarray | None:
-        factor = None
+    def _class_factors(self, data: TrainingData) -> tuple[float, float]:
+        low, high = 1.0, 1.0
         if self.class_weight is not None:
-            factor = compute_sample_weight(self.class_weight, data.classes[data.y])
+            low, high = compute_class_weight(self.class_weight, classes=data.classes, y=data.classes[data.y])
+        given = self._canonical()
         if self.eta == 0:
-            return factor  # LightGBM sees to the rest
-        scale = float(self._others.get("scale_pos_weight", 1.0))
-        if self._others.get("is_unbalance") or self._others.get("unbalance"):
-            positive = float(data.weight @ data.y)
-            scale = (float(data.weight.sum()) - positive) / positive
-        if scale == 1:
-            return factor
-        up = np.where(data.y == 1, scale, 1.0)
-        return up if factor is None else factor * up
+            return float(low), float(high)  # LightGBM sees to the rest
+        high *= float(given.get("scale_pos_weight", 1.0))
+        if given.get("is_unbalance"):  # rows are counted, and the rarer label is raised, as LightGBM does it
+            n_high = np.count_nonzero(data.y)
+            n_low = len(data.y) - n_high
+            low, high = low * max(n_high / n_low, 1.0), high * max(n_low / n_high, 1.0)
+        return float(low), float(high)
 
     def _ridge(self) -> float:
         return float(self.reg_lambda)
@@ -251,7 +248,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         if stopping.verbose:
             callbacks.append(lgb.log_evaluation(stopping.verbose))
         if stopping.patience:
-            callbacks.append(lgb.early_stopping(stopping.patience, verbose=False))
+            callbacks.append(of_last(lgb.early_stopping(stopping.patience, verbose=False), len(others)))
         booster = lgb.train(
             settings | {"objective": "binary"},
             train,
@@ -259,9 +256,11 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
             valid_sets=others,
             callbacks=callbacks,
         )
-        n_trees = booster.best_iteration if stopping.patience else booster.num_trees()
+        n_trees = (booster.best_iteration if stopping.patience else 0) or booster.num_trees()
         kept = lgb.Booster(model_str=booster.model_to_string(num_iteration=n_trees))
-        return Fitted(kept, n_trees, results)
+        return Fitted(
+            kept, n_trees, {name: named(found, "binary_logloss") for name, found in results.items()}
+        )
 
     def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
@@ -275,3 +274,22 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
         return np.asarray(self.booster_.predict(X, raw_score=True, **threads))
+
+
+def aliases() -> dict[str, list[str]]:
+    """LightGBM's parameters and their other names."""
+    return lgb.basic._ConfigAliases._get_all_param_aliases()
+
+
+def of_last(callback: Any, n_sets: int) -> Any:
+    """Let early stopping see the last evaluation set only; LightGBM's own stops when any of them says so."""
+
+    def call(env: Any) -> None:
+        seen = [found for found in env.evaluation_result_list if found[0] == f"valid_{n_sets - 1}"]
+        if hasattr(env, "_replace"):  # a tuple in earlier versions
+            callback(env._replace(evaluation_result_list=seen))
+        else:
+            callback(replace(env, evaluation_result_list=seen))
+
+    call.order, call.before_iteration = callback.order, False  # type: ignore[attr-defined]
+    return call

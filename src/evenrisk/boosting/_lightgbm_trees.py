@@ -32,18 +32,23 @@ class LightGBMTrees:
             self.booster.add_valid(each, f"valid_{place}")
         self.features = [each.X for each in rows]  # of the training rows, then of the evaluation sets'
         self.start = start
+        self.stump = 0  # 1 where the first tree has no split
         self.scores = self._scores()
         self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> Grown | None:
         """Add a tree; None where no split is worth it."""
-        if not self._has_features() or self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
+        if not self._has_features():
+            return None
+        if self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
+            if (
+                self.booster.num_trees() == 1 and not self.stump
+            ):  # LightGBM keeps a first tree without a split
+                self.stump = 1
+                self.booster.set_leaf_output(0, 0, self.start)
             return None
         tree = self.booster.num_trees() - 1
-        n_leaves = self.booster.dump_model(start_iteration=tree, num_iteration=1)["tree_info"][0][
-            "num_leaves"
-        ]
-        values = np.array([self.booster.get_leaf_output(tree, leaf) for leaf in range(n_leaves)])
+        values = self._values(tree)
         before, self.scores = self.scores, self._scores()
         order = np.argsort(values)
         if np.diff(values[order]).min(initial=np.inf) > APART * np.abs(values).max():
@@ -80,9 +85,9 @@ class LightGBMTrees:
 
     def finish(self, n_trees: int) -> Any:
         """Give the model of the first trees, with the sigmoid in it and without the data."""
-        if n_trees == 0:  # all scores tie, so LightGBM's own first tree has no split either
+        if self.booster.num_trees() == 0:  # no column to split, for LightGBM itself neither
             return lgb.train(self.settings | {"objective": "binary"}, self.train, 1)
-        text = self.booster.model_to_string(num_iteration=n_trees)
+        text = self.booster.model_to_string(num_iteration=n_trees + self.stump)
         head, end, rest = text.partition("\nfeature_names=")
         return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
 

@@ -20,8 +20,6 @@ own settings, such as the least curvature of a leaf, are meant for. leaf (n,) in
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from evenrisk.objective import Penalty, ScoreObjective
@@ -50,12 +48,25 @@ class Descent:
 
     def solve(self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray) -> np.ndarray:
         """Give ν·v (m,), the step in the leaves' values."""
+        slope, bends, stiff = self._model(leaf, n_leaves, bend)
+        return -self.rate * np.linalg.solve(np.diag(bends) + self.rate * stiff, slope)
+
+    def scaled(self, leaf: np.ndarray, values: np.ndarray, bend: np.ndarray) -> np.ndarray:
+        """Give the library's own values, or what part of them the curvature along them says."""
+        slope, bends, stiff = self._model(leaf, len(values), bend)
+        along = float(values @ (bends * values + stiff @ values))
+        return values * min(1.0, max(0.0, -float(slope @ values)) / along) if along > 0 else values
+
+    def _model(
+        self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Slope (m,), curvature of the loss (m,) and of the penalty (m, m) in the leaves' values."""
         scores = self.objective
         slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * scores.total
-        H = np.diag(np.bincount(leaf, weights=bend, minlength=n_leaves) + self.ridge + RIDGE)
-        gram = self.penalty.curvature_of_parts(self.g[self.some], leaf[self.some], n_leaves)
-        H += self.rate * 2 * scores.eta * scores.total * gram
-        return -self.rate * np.linalg.solve(H, slope)
+        bends = np.bincount(leaf, weights=bend, minlength=n_leaves) + self.ridge + RIDGE
+        g, part = (self.g, leaf) if self.some is None else (self.g[self.some], leaf[self.some])
+        gram = self.penalty.curvature_of_parts(g, part, n_leaves)
+        return slope, bends, 2 * scores.eta * scores.total * gram
 
     def take(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Move every row by its leaf's value, or a part of it: give the values taken, 0 where none helps."""
@@ -72,12 +83,12 @@ class Descent:
         return values
 
 
-def sampled(penalty: Penalty) -> tuple[Any, Penalty]:
-    """Give rows at random, each cell's share of them, and the penalty of these rows alone."""
+def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
+    """Give rows at random, each cell's share of them, and the penalty of these rows alone; None is all."""
     cells = penalty.cells
     n = len(cells.code)
     if n <= CURVATURE_ROWS:
-        return slice(None), penalty
+        return None, penalty
     order = np.random.default_rng(0).permutation(n)
     some, weight = [], []
     for cell in range(cells.n_cells):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ def listed_sets(eval_set: Any, features: Any, weights: Any) -> list[Given]:
     if eval_set is None:
         return []
     pairs = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise ValueError("`eval_set` must be (X, y) or a list of such pairs, got something else")
     groups = _one_each("eval_sensitive_features", features, len(pairs))
     return [
         Given(*each)
@@ -57,8 +59,6 @@ def check_set(
 ) -> TrainingData:
     """Check one set against the training data; `columns` checks its features. No parity, no groups."""
     pair = given.pair
-    if not (isinstance(pair, Sequence) and len(pair) == 2):
-        raise ValueError(f"`eval_set` must be (X, y) or a list of such pairs, got {type(pair).__name__}")
     X = columns(pair[0])
     _, classes = check_binary(pair[1], "y of the eval_set", at_least=1)
     unknown = [label for label in classes.tolist() if label not in data.classes.tolist()]
@@ -75,14 +75,14 @@ def check_set(
             "the objective it measures has the penalty in it"
         )
     try:
-        code = _codes(given.features, y, data.groups, parity)
+        code = _codes(given.features, y, weight, data.groups, parity)
     except ValueError as error:
         raise ValueError(str(error).replace("`sensitive", "`eval_sensitive")) from error
     cells = make_cells(parity, y, code, len(data.groups.labels), weight)
     return TrainingData(X, y, weight, data.classes, None, cells)
 
 
-def _codes(features: Any, y: np.ndarray, known: Groups, parity: Parity) -> np.ndarray:
+def _codes(features: Any, y: np.ndarray, weight: np.ndarray, known: Groups, parity: Parity) -> np.ndarray:
     """Code the groups as the training rows' are, and refuse empty cells."""
     groups = check_groups(features, len(y))
     place = {label: code for code, label in enumerate(known.labels.tolist())}
@@ -91,5 +91,5 @@ def _codes(features: Any, y: np.ndarray, known: Groups, parity: Parity) -> np.nd
         raise ValueError(f"`sensitive_features` must have groups that fit's have, got {listed(unknown)} too")
     code = np.array([place[label] for label in groups.labels.tolist()], dtype=np.int32)[groups.code]
     names = parity.cell_names([repr(name) for name in known.names])
-    check_cells(cell_codes(parity, y, code, len(known.labels)), names, warn=False)
+    check_cells(cell_codes(parity, y, code, len(known.labels))[weight > 0], names, warn=False)
     return code

@@ -35,7 +35,7 @@ class Trees(Protocol):
         """Give the leaves of the last tree their values."""
 
     def leaves(self, place: int) -> np.ndarray:
-        """Give the leaf of each row of an evaluation set in the last tree."""
+        """Give the leaf of each row of an evaluation set in the last tree; −1 where no training row was."""
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """Values as the library keeps them."""
@@ -82,24 +82,29 @@ def boost(
     With `own_values` the leaves keep their library's values but for a common factor: constraints on them
     stay in force.
     """
-    idle = grown = 0
+    idle = useless = grown = 0
     while grown < stopping.rounds and idle < IDLE:
         gradient, bend = descent.derivatives()
         new = trees.grow(gradient, bend)
-        if new is None:
-            break
+        if new is None:  # the next draw of rows and columns may have a split
+            idle += 1
+            continue
         grown += 1
-        step = new.values if own_values else descent.solve(new.leaf, len(new.values), bend)
+        if own_values:
+            step = descent.scaled(new.leaf, new.values, bend)
+        else:
+            step = descent.solve(new.leaf, len(new.values), bend)
         values = descent.take(new.leaf, trees.rounded(step))
-        idle = 0 if values.any() else idle + 1
+        moved = bool(values.any())
+        idle, useless = (0, 0) if moved else (idle + 1, useless + 1)
         trees.write(values)
         for place, evaluation in enumerate(evaluations):
-            evaluation.move(values[trees.leaves(place)])
+            evaluation.move(np.append(values, 0.0)[trees.leaves(place)])
         if stopping.verbose and grown % stopping.verbose == 0:
             print(_line(grown, descent.value, evaluations), file=sys.stderr)
         if stopping.patience and grown - evaluations[-1].best >= stopping.patience:
             break
-    return evaluations[-1].best if stopping.patience and grown else grown
+    return evaluations[-1].best if stopping.patience and grown else grown - useless
 
 
 def _line(grown: int, value: float, evaluations: list[Evaluation]) -> str:

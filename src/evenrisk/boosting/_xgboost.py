@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import check_choice
-from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows
+from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows, named, seed_of
 from evenrisk.boosting._training import Stopping, Trees
-from evenrisk.boosting._xgboost_trees import NOTHING, XGBoostTrees, edited, xgb
+from evenrisk.boosting._xgboost_trees import XGBoostTrees, edited, xgb
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
 
@@ -26,6 +25,7 @@ OTHER_NAMES = {
 }
 # settings that shape the leaves' values: with one of them the library's own values are kept
 SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints")
+IGNORED = {"base_score", "eval_metric", "disable_default_eval_metric"}
 IMPORTANCES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
 
@@ -183,6 +183,8 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             raise ValueError("`objective` must not be given: it is log loss + eta·E_f")
         if self.eta > 0 and self._others.get("booster", "gbtree") != "gbtree":
             raise ValueError(f"`booster` must be 'gbtree' when eta > 0, got {self._others['booster']!r}")
+        for name in IGNORED & self._others.keys() if self.eta > 0 else ():
+            raise ValueError(f"`{name}` must not be given when eta > 0, where it would have no effect")
         if self.eta > 0 and self._others.get("num_parallel_tree", 1) != 1:
             came = self._others["num_parallel_tree"]
             raise ValueError(f"`num_parallel_tree` must be 1 when eta > 0, got {came!r}")
@@ -190,19 +192,20 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     def _parameters(self) -> dict[str, Any]:
         """Give XGBoost's parameters; it knows scikit-learn's names for them."""
         ours = ("parity", "distance", "eta", "importance_type", "verbose", "missing", "enable_categorical")
+        others = {name: value for name, value in self._others.items() if name != "feature_types"}
         loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
         named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
-        settings = {"objective": "binary:logistic"} | named | self._others
+        settings = {"objective": "binary:logistic"} | named | others
         if self.random_state is not None:
-            settings["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+            settings["seed"] = seed_of(self.random_state)
         if self.n_jobs is not None:
             settings["nthread"] = self.n_jobs
         return {name: value for name, value in settings.items() if value is not None}
 
-    def _class_factor(self, data: TrainingData) -> np.ndarray | None:
-        if self.eta == 0 or self.scale_pos_weight in (None, 1):
-            return None  # XGBoost sees to it itself where there is no penalty
-        return np.where(data.y == 1, float(self.scale_pos_weight), 1.0)
+    def _class_factors(self, data: TrainingData) -> tuple[float, float]:
+        if self.eta == 0 or self.scale_pos_weight is None:
+            return 1.0, 1.0  # XGBoost sees to it itself where there is no penalty
+        return 1.0, float(self.scale_pos_weight)
 
     def _ridge(self) -> float:
         return 1.0 if self.reg_lambda is None else float(self.reg_lambda)
@@ -216,6 +219,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             weight=weight,
             missing=self.missing,
             enable_categorical=self.enable_categorical,
+            feature_types=self._others.get("feature_types"),
             **threads,
         )
 
@@ -233,14 +237,15 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             verbose_eval=stopping.verbose or False,
         )
         n_trees = booster.best_iteration + 1 if stopping.patience else booster.num_boosted_rounds()
-        if stopping.patience:
-            booster = edited(booster, [NOTHING] * n_trees)
-        return Fitted(booster, n_trees, results)
+        if stopping.patience and self._others.get("booster", "gbtree") == "gbtree":
+            single = self._others.get("num_parallel_tree", 1) == 1
+            booster = edited(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
+        return Fitted(booster, n_trees, {name: named(found, "logloss") for name, found in results.items()})
 
     def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
         own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
-        train, *others = (self._matrix(each.X, each.y) for each in (rows, *sets))
+        train, *others = (self._matrix(each.X, each.y, each.loss_weight) for each in (rows, *sets))
         return XGBoostTrees(settings, train, others, start, own_values=own_values), own_values
 
     def _finished(self, trees: Any, n_trees: int) -> Any:

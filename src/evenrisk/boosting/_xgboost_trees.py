@@ -15,7 +15,7 @@ try:
 except ImportError as error:
     raise ImportError("FairXGBClassifier needs xgboost: pip install 'evenrisk[boosting]'") from error
 
-NOTHING = (np.empty(0, dtype=np.intp), np.empty(0))  # to be written to a tree
+Leaves = tuple[np.ndarray, np.ndarray]  # nodes, ascending, and values
 
 
 class XGBoostTrees:
@@ -28,7 +28,7 @@ class XGBoostTrees:
         self.settings = settings | {"base_score": float(expit(start))}
         self.booster = xgb.Booster(self.settings, [train])
         self.train, self.sets = train, sets
-        self.written: list[tuple[np.ndarray, np.ndarray]] = []  # nodes and values of each tree's leaves
+        self.written: list[Leaves | None] = []  # of each tree; None where it has no split
         self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> Grown | None:
@@ -39,6 +39,7 @@ class XGBoostTrees:
         node = self._nodes(self.train)
         self.nodes = np.flatnonzero(np.bincount(node))
         if len(self.nodes) < 2:
+            self.written.append(None)
             return None
         leaf = np.searchsorted(self.nodes, node)
         return Grown(leaf, self._own_values(leaf) if self.own_values else np.zeros(len(self.nodes)))
@@ -49,8 +50,9 @@ class XGBoostTrees:
 
     def leaves(self, place: int) -> np.ndarray:
         """Give the leaf of each row of an evaluation set in the last tree."""
-        # a leaf that no training row reached has no value of ours; its neighbour's is as good as any
-        return np.searchsorted(self.nodes, self._nodes(self.sets[place])).clip(0, len(self.nodes) - 1)
+        node = self._nodes(self.sets[place])
+        leaf = np.searchsorted(self.nodes, node).clip(0, len(self.nodes) - 1)
+        return np.where(self.nodes[leaf] == node, leaf, -1)
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """Values as XGBoost keeps them, in single precision."""
@@ -58,9 +60,10 @@ class XGBoostTrees:
 
     def finish(self, n_trees: int) -> Any:
         """Give the model of the first trees, with our values in their leaves."""
-        # where no split was worth it there is a tree of one leaf, and the score stays where it started
-        written = self.written[:n_trees] or [(np.zeros(1, dtype=np.intp), np.zeros(1))]
-        return edited(self.booster, written)
+        places = [place for place, leaves in enumerate(self.written) if leaves is not None][:n_trees]
+        if not places:  # a tree of one leaf: the score stays where it started
+            return edited(self.booster, {0: (np.zeros(1, dtype=np.intp), np.zeros(1))})
+        return edited(self.booster, {place: self.written[place] for place in places})
 
     def _nodes(self, matrix: Any) -> np.ndarray:
         """The node of the last tree that each row ends in."""
@@ -73,18 +76,27 @@ class XGBoostTrees:
         return np.bincount(leaf, weights=margin - base) / np.bincount(leaf)
 
 
-def edited(booster: Any, written: list[tuple[np.ndarray, np.ndarray]]) -> Any:
-    """Give a copy with the first trees only, as many as `written`, and these values in their nodes.
+def edited(booster: Any, kept: dict[int, Leaves | None]) -> Any:
+    """Give a copy with these trees only, and these values in their leaves; None leaves them as they are.
 
-    A slice of a booster would forget the names of categories.
+    A slice of a booster would forget the names of categories. A leaf that no training row reached gets 0.
     """
     model = json.loads(booster.save_raw("json"))
     forest = model["learner"]["gradient_booster"]["model"]
-    n_trees = len(written)
-    forest["trees"], forest["tree_info"] = forest["trees"][:n_trees], forest["tree_info"][:n_trees]
-    forest["iteration_indptr"] = forest["iteration_indptr"][: n_trees + 1]
-    forest["gbtree_model_param"]["num_trees"] = str(n_trees)
-    for tree, (nodes, values) in zip(forest["trees"], written, strict=True):
-        for node, value in zip(nodes.tolist(), values.tolist(), strict=True):
-            tree["split_conditions"][node] = tree["base_weights"][node] = value
-    return xgb.Booster(model_file=bytearray(json.dumps(model).encode()))
+    for name in ("trees", "tree_info"):
+        forest[name] = [forest[name][place] for place in kept]
+    forest["iteration_indptr"] = list(range(len(kept) + 1))
+    forest["gbtree_model_param"]["num_trees"] = str(len(kept))
+    for place, (tree, leaves) in enumerate(zip(forest["trees"], kept.values(), strict=True)):
+        tree["id"] = place
+        if leaves is not None:
+            _write(tree, *leaves)
+    # XGBoost reads no \u escapes in names
+    return xgb.Booster(model_file=bytearray(json.dumps(model, ensure_ascii=False).encode()))
+
+
+def _write(tree: dict[str, Any], nodes: np.ndarray, values: np.ndarray) -> None:
+    ours = dict(zip(nodes.tolist(), values.tolist(), strict=True))
+    for node, child in enumerate(tree["left_children"]):
+        if child == -1:
+            tree["split_conditions"][node] = tree["base_weights"][node] = ours.get(node, 0.0)
