@@ -84,7 +84,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         "objective", "log_loss" and "penalty" of each evaluation set after each round.
     objective_ : float
         The training objective; only with a penalty.
-    objective_curve_ : ndarray of shape (n_estimators_ + 1,)
+    objective_curve_ : ndarray of shape (trees + 1,)
         The same before the first and after every tree.
     n_features_in_ : int
         Number of columns of X.

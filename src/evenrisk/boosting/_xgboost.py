@@ -86,7 +86,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         "objective", "log_loss" and "penalty" of each evaluation set after each round.
     objective_ : float
         The training objective; only with a penalty.
-    objective_curve_ : ndarray of shape (n_estimators_ + 1,)
+    objective_curve_ : ndarray of shape (trees + 1,)
         The same before the first and after every tree.
     n_features_in_ : int
         Number of columns of X.
