@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,16 +54,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         self
             The fitted estimator.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             data = self._check_fit(X, y, sample_weight, sensitive_features)
             self._fit(data)
-        except BaseException:  # a model that was fitted before stays as it was, also on Ctrl-C
+        self._remember(data)
+        return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave a model that was fitted before as it was if this fit fails, also on Ctrl-C."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-        self._remember(data)
-        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Give the label of each row: the positive class where the risk is above 0.5.

@@ -102,15 +102,10 @@ class BoostedClassifier(FairClassifier):
         self
             The fitted estimator.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             data = self._present(self._check_fit(X, y, sample_weight, sensitive_features))
             sets = self._check_sets(eval_set, eval_sensitive_features, eval_sample_weight, data)
             self._train(data, sets)
-        except BaseException:  # a model that was fitted before stays as it was, also on Ctrl-C
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         self._remember(data)
         return self
 

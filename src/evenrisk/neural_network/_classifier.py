@@ -229,13 +229,8 @@ class FairMLPClassifier(PiecewiseClassifier):
         self
             The fitted estimator; it has no `objective_` and no `penalty_`.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._all_or_nothing():
             self._one_pass(self._check_piece(X, y, classes, sample_weight, sensitive_features, groups))
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def to_torch(self) -> Any:
