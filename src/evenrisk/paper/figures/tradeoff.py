@@ -1,4 +1,4 @@
-"""Accuracy against the gap at 0.5, along η: six panels, one per classifier and parity."""
+"""Accuracy against the gap at 0.5, along η: a panel for each classifier and parity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from evenrisk.paper.measures import COLUMNS
 from evenrisk.paper.protocol import PARITIES, Row, zafar_name
 from evenrisk.paper.summary import Experiment
 
-CLASSIFIERS = {"LR": "logistic regression", "LSVM": "linear SVM", "KSVM": "kernel SVM"}
+CLASSIFIERS = {
+    "LR": "logistic regression",
+    "LSVM": "linear SVM",
+    "KSVM": "kernel SVM",
+    "MLP": "network (ours)",
+    "LightGBM": "LightGBM (ours)",
+}
+PANEL = (3.4, 3.3)  # inches
 KIND_COLORS = {"HA": "#0072B2", "GA": "#E69F00", "gap": "#009E73"}
 MARKERS = {"HA": "o", "GA": "s", "gap": "D"}
 NAME = "tradeoff"
@@ -22,7 +29,7 @@ def tradeoff(experiment: Experiment, folder: Path) -> None:
     """Draw and save the figure, and the arrays behind it."""
     used = {row.classifier for row in experiment.protocol.rows}
     classifiers = [name for name in CLASSIFIERS if name in used]
-    with figure((11, 6.6)) as drawn:
+    with figure((max(len(classifiers), 2) * PANEL[0], len(PARITIES) * PANEL[1])) as drawn:
         axes = drawn.subplots(len(PARITIES), len(classifiers), sharex="row", sharey=True, squeeze=False)
         rows: list[list[Any]] = []
         for line, parity in zip(axes, PARITIES, strict=True):
@@ -58,7 +65,7 @@ def _panel(ax: Any, experiment: Experiment, parity: str, classifier: str) -> lis
         kind = row.name.partition("-")[2]
         (x, dx), (y, dy), (worst, _) = _path(experiment, parity, row)
         look = {"color": KIND_COLORS[kind], "marker": MARKERS[kind], "markersize": 3, "linewidth": 1.3}
-        label = "gap (ours)" if row.ours else kind
+        label = "gap (ours)" if kind == "gap" else kind
         every = max(len(x) // 12, 1)
         bars = {"ecolor": (*to_rgb(KIND_COLORS[kind]), 0.35), "elinewidth": 0.8, "errorevery": every}
         ax.errorbar(x, y, dy, dx, label=label, linestyle=style(row.name)["linestyle"], **look, **bars)
