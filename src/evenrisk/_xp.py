@@ -102,8 +102,6 @@ def segment_sum(values: Array, code: Array, n: int) -> Array:
 
 def segment_dot(weight: Array, code: Array, n: int, X: Array) -> Array:
     """Σ weight_i X_i over the rows of each segment: weight, code (m,), X (m, d) → (n, d). X may be sparse."""
-    from scipy import sparse
-
     if isinstance(weight, np.ndarray):
         dtype = np.result_type(weight, X.dtype)
         if X.shape[1] == 1 and isinstance(X, np.ndarray):
@@ -113,6 +111,8 @@ def segment_dot(weight: Array, code: Array, n: int, X: Array) -> Array:
             small = np.zeros((n, weight.shape[0]))
             small[code, np.arange(weight.shape[0])] = weight
             return (small @ X).astype(dtype, copy=False)
+        from scipy import sparse
+
         shape, ends = (n, weight.shape[0]), np.arange(weight.shape[0] + 1)
         selector = sparse.csc_array((weight.astype(np.float64), code, ends), shape=shape)
         product = selector @ X

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.special import logit
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from evenrisk._estimator import FairClassifier, TrainingData, diagnose
 from evenrisk._validation import check_member, check_number
@@ -40,6 +41,7 @@ class Fitted(NamedTuple):
     booster: Any
     n_trees: int
     results: dict[str, dict[str, list[float]]]  # of the evaluation sets
+    scores: np.ndarray | None = None  # g of the training rows, where they are known already
 
 
 def seed_of(random_state: Any) -> int:
@@ -288,7 +290,8 @@ class BoostedClassifier(FairClassifier):
             some = np.arange(len(data.y))
             if len(some) > DIAGNOSED:
                 some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
-            g = self._raw_scores(_safe_indexing(data.X, some))
+            known = fitted.scores
+            g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
             diagnose(g, g, replace(data, y=data.y[some], weight=data.weight[some]), self.eta)
 
     def _rows(self, data: TrainingData, factors: tuple[float, float]) -> Rows:
@@ -312,11 +315,14 @@ class BoostedClassifier(FairClassifier):
         g = np.full(len(rows.y), start)
         descent = Descent(objective, g, float(self.learning_rate), float(self._ridge()))
         evaluations = [Evaluation(each.objective, np.full(len(each.y), start)) for each in sets]  # type: ignore[arg-type]
-        n_trees = boost(trees, descent, evaluations, stopping, own_values=own_values)
+        # threads of BLAS have nothing to do here and would stand in the library's way
+        with threadpool_limits(1, user_api="blas"):
+            n_trees = boost(trees, descent, evaluations, stopping, own_values=own_values)
         self.objective_curve_ = np.array(descent.curve[: n_trees + 1])
         self.objective_ = float(self.objective_curve_[-1])
         results = {f"valid_{i}": each.results for i, each in enumerate(evaluations)}
-        return Fitted(self._finished(trees, n_trees), n_trees, results)
+        scores = descent.g if n_trees == len(descent.curve) - 1 else None
+        return Fitted(self._finished(trees, n_trees), n_trees, results, scores)
 
     def _ridge(self) -> float:
         """λ of the library, added to a leaf's curvature."""

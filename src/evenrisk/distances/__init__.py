@@ -1,7 +1,7 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
 from evenrisk.distances._bound import gap_curvature_bound
-from evenrisk.distances._protocol import Distance, cell_weights, evaluate, penalty
+from evenrisk.distances._protocol import Distance, cell_sum, cell_weights, evaluate, penalty
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
 from evenrisk.distances.histogram import HistogramDistance
@@ -18,6 +18,7 @@ __all__ = [
     "GapDistance",
     "GaussianDistance",
     "HistogramDistance",
+    "cell_sum",
     "cell_weights",
     "evaluate",
     "gap_curvature_bound",

@@ -27,6 +27,11 @@ class Distance(ABC):
 
     of_two_moments: ClassVar[bool] = False  # whether ψ(g) = (g, g²)
 
+    @property
+    def linear(self) -> bool:
+        """Whether r is linear in the means, whose values its derivatives then do not ask for."""
+        return False
+
     def shift(self, g: Array, cells: Cells) -> Array | float:
         """Give the number to subtract from all g for accuracy's sake; it cannot change the distance."""
         return 0.0
@@ -79,11 +84,15 @@ def _times(r: Array, jacobian: Array) -> Array:
     return namespace(r).sum(r[..., :, None] * jacobian, axis=-2)
 
 
+def cell_sum(cells: Cells, values: Array) -> Array:
+    """Σ of `values` (n,) over each cell (c,)."""
+    # bin 0 takes the rows of no cell
+    return segment_sum(values, as_index(cells.code) + 1, cells.n_cells + 1)[1:]
+
+
 def cell_weights(cells: Cells) -> tuple[Array, Array]:
     """Σ w and Σ w² over each cell."""
-    n = cells.n_cells + 1  # bin 0 takes the rows of no cell
-    code = as_index(cells.code) + 1
-    return segment_sum(cells.weight, code, n)[1:], segment_sum(cells.weight**2, code, n)[1:]
+    return cell_sum(cells, cells.weight), cell_sum(cells, cells.weight * cells.weight)
 
 
 def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]:

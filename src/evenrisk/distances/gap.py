@@ -64,6 +64,11 @@ class GapDistance(Distance):
         object.__setattr__(self, "window", (low, high))  # a list or an array would not be hashable
 
     @property
+    def linear(self) -> bool:
+        """So are differences of distribution functions, as long as they are merely squared."""
+        return self.scale == "score" and self.power == 2
+
+    @property
     def step(self) -> float:
         """Δ, the distance between neighbouring thresholds."""
         return (self.window[1] - self.window[0]) / self.n_thresholds
@@ -106,7 +111,7 @@ class GapDistance(Distance):
 
     def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
-        if self.scale == "score" and self.power == 2:
+        if self.linear:
             return self.step**0.5 * cumsum(A - B, 0)[self._kept]
         return super().residual_rows(a, b, A, B)
 
@@ -119,6 +124,9 @@ class GapDistance(Distance):
         xp = namespace(a)
         if self.scale == "score":
             u = cumsum(a - b, -1)[..., self._kept]
+            if self.linear:
+                in_a = self._above(2 * self.step * u)
+                return self.step * xp.sum(u * u, axis=-1), in_a, -in_a
             largest = self._largest(u)
             u = u / largest
             d, in_S = self._root(xp.sum(self.step * self._raised(u), axis=-1))
@@ -206,7 +214,7 @@ class GapDistance(Distance):
         U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
         Only squares on the score scale are norms.
         """
-        if self.scale != "score" or self.power != 2:
+        if not self.linear:
             return None
         j, f, slope = g if isinstance(g, Placed) else self.placed(g)
         first, last = self._kept.start, self._kept.stop - 1

@@ -25,7 +25,7 @@ import numpy as np
 
 from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import as_index, cast, concat, namespace, take
-from evenrisk.distances import Distance, cell_weights, penalty
+from evenrisk.distances import Distance, cell_sum, cell_weights, penalty
 from evenrisk.nn._memory import CellMemory
 from evenrisk.nn._workers import summed, workers
 from evenrisk.parity import group_pairs
@@ -99,7 +99,7 @@ class Comparison:
         """Sum over the rows at hand."""
         psi = self.distance.psi_sums(placed, cells)
         w, w2 = cell_weights(cells)
-        own = cell_weights(cells._replace(weight=cells.weight**2 * norm))[0] if self.unbiased else 0 * w
+        own = cell_sum(cells, cells.weight**2 * norm) if self.unbiased else 0 * w
         return BatchSums(psi, w, w2, own)
 
     def _over_workers(self, sums: BatchSums) -> BatchSums:

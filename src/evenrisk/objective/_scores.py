@@ -55,8 +55,7 @@ class Penalty:
         slopes: Array = 0
         for block, cells, placed in self._rows(g):
             slopes = slopes + self.distance.rows(placed, cells, rows(block))
-        w = self.cell_weights[0][:, None]
-        return self.gram(self._sums(g) / w, slopes / w[..., None])
+        return self._gram(g, slopes)
 
     def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
         """JᵀJ (m, m) for g = θ[part]: `curvature` where X is the one-hot form of `part` (n,), 0 … m − 1.
@@ -71,9 +70,13 @@ class Penalty:
             )
             one = 1 + 0 * g[block][:, None]
             slopes = slopes + self.distance.rows(placed, cells._replace(code=fine, n_cells=n_fine), one)
+        return self._gram(g, np.swapaxes(slopes.reshape(self.cells.n_cells, n_parts, -1), 1, 2))
+
+    def _gram(self, g: Array, slopes: Array) -> np.ndarray:
+        """JᵀJ from the derivatives of the sums (c, p, m)."""
         w = self.cell_weights[0][:, None]
-        by_part = np.swapaxes(slopes.reshape(self.cells.n_cells, n_parts, -1), 1, 2)  # (c, p, m)
-        return self.gram(self._sums(g) / w, by_part / w[..., None])
+        means = 0 * slopes[..., 0] if self.distance.linear else self._sums(g) / w
+        return self.gram(means, slopes / w[..., None])
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
         """JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""

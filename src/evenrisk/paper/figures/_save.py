@@ -17,8 +17,13 @@ from evenrisk._files import replacing, write_text
 _DETERMINISTIC = {"svg.hashsalt": "evenrisk", "svg.fonttype": "path", "axes.titlesize": "medium"}
 # Okabe and Ito's palette: the classifier gives the colour, the approximation the dash
 COLORS = {
-    **{"Baseline": "#000000", "Zafar": "#D55E00", "LR": "#0072B2", "LSVM": "#009E73", "KSVM": "#CC79A7"},
-    **{"MLP": "#E69F00", "LightGBM": "#56B4E9"},
+    "Baseline": "#000000",
+    "Zafar": "#D55E00",
+    "LR": "#0072B2",
+    "LSVM": "#009E73",
+    "KSVM": "#CC79A7",
+    "MLP": "#E69F00",
+    "LightGBM": "#56B4E9",
 }
 DASHES: dict[str, Any] = {"HA": "-", "GA": (0, (5, 2)), "gap": (0, (1.2, 1.2))}
 TITLES = {"demographic_parity": "Demographic parity", "equalized_odds": "Equalized odds"}
