@@ -41,6 +41,7 @@ def results(tmp_path_factory):
     """The same run twice: in one process, and in two."""
     need("cvxpy")
     need("dccp")
+    need("lightgbm")
     folder = tmp_path_factory.mktemp("reproduce")
     done = [
         run("reproduce", "--splits", "3", "--out", str(folder / jobs), "--jobs", jobs, command=TINY)
@@ -250,6 +251,7 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
 def test_a_killed_worker_is_told_of_and_nothing_is_lost(tmp_path):
     need("cvxpy")
     need("dccp")
+    need("lightgbm")
     process = start(tmp_path, "--jobs", "2")
     wait_for(tmp_path / "splits" / "split_000.npz", process)
     workers = [pid for pid in alive(process.pid) if is_worker(pid)]

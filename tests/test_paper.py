@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from scipy.stats import t as student
 from evenrisk import threshold_profile
 from evenrisk.datasets import load_compas
 from evenrisk.paper import claims, matching, page
+from evenrisk.paper.figures import tradeoff
+from evenrisk.paper.figures._save import style
 from evenrisk.paper.fits import fit_split
 from evenrisk.paper.measures import COLUMNS, OF_CHANCE, by_chance, measure, rescaled
 from evenrisk.paper.page import to_html
@@ -44,6 +47,7 @@ def compas_data():
 def splits(compas_data):
     need("cvxpy")
     need("dccp")
+    need("lightgbm")
     return [fit_split(compas_data, TINY(), split) for split in range(3)]
 
 
@@ -276,7 +280,8 @@ def test_the_summary_has_the_promised_shape(summary):
     for parity in PARITIES:
         rows = summary["tables"][parity]
         zafar = "Zafar-DP" if parity == PARITIES[0] else "Zafar-EO"
-        assert [row["method"] for row in rows] == ["Baseline", zafar, "LR-HA", "LR-GA", "LSVM-HA", "LR-gap"]
+        ours = ["LR-gap", "LightGBM-gap"]
+        assert [row["method"] for row in rows] == ["Baseline", zafar, "LR-HA", "LR-GA", "LSVM-HA", *ours]
         for row in rows:
             assert all(set(row[name]) == {"mean", "sd"} for name in COLUMNS)
             assert isinstance(row["matched"], bool)
@@ -326,3 +331,10 @@ def test_rows_that_collapse_or_do_not_converge_are_named(summary):
     assert "| LR-HA † |" in text
     assert "Splits off by more than .01 on validation: " in text
     assert "LR-HA 2" in text
+
+
+def test_every_row_can_be_drawn_and_told_from_the_others():
+    looks = [tuple(map(str, style(row.name).values())) for row in ROWS]
+    assert len(set(looks)) == len(ROWS)
+    panels = sys.modules[tradeoff.__module__].CLASSIFIERS
+    assert {row.classifier for row in ROWS} == set(panels)
