@@ -107,6 +107,7 @@ def network(distance):
 
 NETWORKS = (
     along("evenrisk MLP, gap", network("gap"), np.geomspace(0.5, 200, 20)),
+    along("evenrisk MLP, worst gap", network(WORST), np.geomspace(0.1, 100, 20)),
     along("evenrisk MLP, histogram", network("histogram"), np.geomspace(0.03, 10, 20)),
 )
 

@@ -7,6 +7,7 @@ whose own decision is randomised would have another.
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
 from _machine import describe
@@ -112,27 +114,32 @@ def one_path(rival, split, parity, seed, quick):
         yield row | measure(score, *test, parity) | {"seconds": seconds}
 
 
-def run(table, n_splits, quick, only) -> pd.DataFrame:
-    """All methods on all splits of one data set, one row for each setting."""
+def one_split(table, seed, quick, only) -> list[dict]:
+    """All methods on one split."""
     data = table.load()
     n_train = round(0.525 * len(data[1]))  # of all rows: few of them are no reason to show a slow method
     if quick:
         rows = np.random.default_rng(0).permutation(len(data[1]))[: table.quick_rows]
         data = tuple(column[rows] for column in data)
     found = []
-    for seed in range(n_splits):
-        split = parts(*data, seed)
-        for parity in PARITIES:
-            for rival in (*OURS, *BLIND, *AWARE):
-                too_many = n_train > rival.most_rows
-                if parity not in rival.settings or too_many or only not in rival.name:
-                    continue
-                told = f"{table.name}, {parity}, split {seed + 1} of {n_splits}, {rival.name}"
-                start = time.perf_counter()
-                where = {"data": table.name, "parity": parity, "split": seed}
-                found += [where | row for row in one_path(rival, split, parity, seed, quick)]
-                print(f"{told}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
-    return pd.DataFrame(found)
+    split = parts(*data, seed)
+    for parity in PARITIES:
+        for rival in (*OURS, *BLIND, *AWARE):
+            too_many = n_train > rival.most_rows
+            if parity not in rival.settings or too_many or not re.search(only, rival.name):
+                continue
+            told = f"{table.name}, {parity}, split {seed + 1}, {rival.name}"
+            start = time.perf_counter()
+            where = {"data": table.name, "parity": parity, "split": seed}
+            found += [where | row for row in one_path(rival, split, parity, seed, quick)]
+            print(f"{told}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def run(table, n_splits, jobs, quick, only) -> pd.DataFrame:
+    """All methods on all splits of one data set, one row for each setting."""
+    splits = Parallel(jobs)(delayed(one_split)(table, seed, quick, only) for seed in range(n_splits))
+    return pd.DataFrame([row for found in splits for row in found])
 
 
 def main() -> None:
@@ -140,7 +147,8 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="2 splits, fewer rows, every fifth setting")
     parser.add_argument("--data", choices=[table.name for table in TABLES], help="only this data set")
-    parser.add_argument("--method", default="", help="only methods whose names read like this")
+    parser.add_argument("--method", default="", help="only methods whose names match this pattern")
+    parser.add_argument("--jobs", type=int, default=1, help="splits at a time")
     parser.add_argument("--read", metavar="PATH", nargs="+", help="fit nothing: measurements of other runs")
     parser.add_argument("--csv", metavar="PATH", help="write every measurement")
     parser.add_argument("--picture", metavar="PATH", help="draw mean AUC against mean max gap")
@@ -155,7 +163,7 @@ def main() -> None:
     for table in TABLES:
         if args.data in (None, table.name):
             if earlier is None:
-                frames.append(run(table, n_splits, args.quick, args.method))
+                frames.append(run(table, n_splits, args.jobs, args.quick, args.method))
             else:
                 frames.append(earlier[earlier.data == table.name])
             print(report(frames[-1], table.name, table.targets), flush=True)
