@@ -9,6 +9,7 @@ import sys
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
@@ -233,6 +234,22 @@ def test_mini_batches_change_from_epoch_to_epoch_and_hold_every_cell(few):
         assert (cells >= 2).all()
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+def test_rows_that_come_again_count_once_in_the_loss():
+    """40 of 4000 rows are of a rare group; with batches of 16 each of them comes a dozen times an epoch."""
+    rng = np.random.default_rng(0)
+    rare = np.arange(4000) < 40
+    X = rng.standard_normal((4000, 2))
+    y = (rng.random(4000) < np.where(rare, 0.9, 1 / (1 + np.exp(1 - 2 * X[:, 0])))).astype(int)
+    settings = {"hidden_layer_sizes": (), "alpha": 0, "solver": "adam", "batch_size": 16, "max_iter": 4}
+    settings |= {"learning_rate_init": 0.01, "random_state": 0}
+    plain = FairMLPClassifier(eta=0, **settings).fit(X, y)
+    named = FairMLPClassifier(eta=0, **settings).fit(X, y, sensitive_features=rare)
+    assert np.array_equal(plain.predict_proba(X), named.predict_proba(X)), "0 is a plain network"
+    mild = FairMLPClassifier(eta=1e-9, **settings).fit(X, y, sensitive_features=rare)
+    assert mild.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
+
+
 def test_equal_rows_tie_wherever_they_stand(few):
     X, y, race = few
     clf = FairMLPClassifier(hidden_layer_sizes=(37, 5), max_iter=3, random_state=0)
@@ -379,6 +396,49 @@ def test_partial_fit_goes_on_from_fit(few):
     clf.set_params(learning_rate_init=1e-4).partial_fit(X, y, sensitive_features=race)
     assert objective(clf, X, y, race) == pytest.approx(before, abs=0.01)
     assert not hasattr(clf, "objective_")
+
+
+@pytest.mark.parametrize(("parity", "label"), [("equal_opportunity", 1), ("predictive_equality", 0)])
+def test_a_piece_of_the_one_label_that_is_compared(few, parity, label):
+    X, y, race = few
+    here = y == label
+    clf = FairMLPClassifier(parity, batch_size=64, **TINY)
+    clf.partial_fit(X[here], y[here], classes=[0, 1], sensitive_features=race[here])
+    assert clf.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+def test_a_piece_that_blows_the_network_up_is_refused_and_forgotten(few):
+    X, y, race = few
+    clf = FairMLPClassifier(batch_size=None, **TINY).partial_fit(X, y, sensitive_features=race)
+    before = clf.decision_function(X)
+    clf.set_params(learning_rate_init=1e300)
+    with pytest.raises(ValueError, match=r"training has diverged\. Lower learning_rate_init"):
+        clf.partial_fit(X, y, sensitive_features=race)
+    assert np.array_equal(clf.decision_function(X), before)
+
+
+def test_partial_fit_refuses_what_contradicts_the_first_piece(few):
+    X, y, race = few
+    clf = FairMLPClassifier(**TINY).partial_fit(X, y, sensitive_features=race)
+    with pytest.raises(ValueError, match="`classes` must be 0, 1 as with the first piece, got 0, 5"):
+        clf.partial_fit(X, y, classes=[0, 5], sensitive_features=race)
+    with pytest.raises(ValueError, match=r"`groups` must be .* as with the first piece, got 'a', 'b', 'c'"):
+        clf.partial_fit(X, y, sensitive_features=race, groups=["a", "b", "c"])
+    names = pd.array([pd.NA, *race[1:5]], dtype="string")
+    with pytest.raises(ValueError, match="`sensitive_features` must not have missing values, got 1"):
+        clf.partial_fit(X[:5], y[:5], sensitive_features=pd.Series(names))
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    with pytest.warns(UserWarning, match="order"):
+        clone(clf).partial_fit(frame, pd.Series(y), sensitive_features=pd.Series(race).iloc[::-1])
+    with pytest.raises(ValueError, match=r"`hidden_layer_sizes` must be \(6,\) as with the first piece"):
+        clf.set_params(hidden_layer_sizes=(5,)).partial_fit(X, y, sensitive_features=race)
+
+
+def test_a_whole_number_of_any_type_is_a_batch_size(few):
+    X, y, race = few
+    clf = FairMLPClassifier(**{**TINY, "batch_size": 32.0}).fit(X, y, sensitive_features=race)
+    assert clf.solver_ == "adam"
 
 
 def test_partial_fit_refuses_what_was_not_declared(few):

@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import threading
 from itertools import product
 from pathlib import Path
 
@@ -83,9 +84,16 @@ def features(g, distance):
 
 
 def of_different_rows(phi, weight):
-    """Σ_{i≠j} w_i w_j⟨Φ_i, Φ_j⟩ / Σ_{i≠j} w_i w_j, by all pairs."""
-    products = weight[:, None] * weight * (1 - torch.eye(len(weight), dtype=torch.float64))
-    return (products * (phi @ phi.T)).sum() / products.sum()
+    """⟨Φ, Φ⟩ over all pairs of rows, a row's pair with itself replaced by what the other pairs say of it.
+
+    That is ‖m‖² less the share of pairs of a row with itself times the variance, half the mean square of the
+    difference of two rows; with equal weights, the mean over pairs of different rows.
+    """
+    products = weight[:, None] * weight
+    itself = products.diagonal().sum()
+    variance = (products * torch.cdist(phi, phi) ** 2).sum() / (products.sum() - itself) / 2
+    m = mean(phi, weight)
+    return m @ m - itself / products.sum() * variance
 
 
 def mean(phi, weight):
@@ -130,10 +138,10 @@ def people(rng, sizes):
 THETA = (0.9, -0.6, 0.3)
 
 
-def in_theta(loss, X, group):
+def in_theta(loss, X, group, weight=None):
     """Value and gradient of the penalty of scores Xθ in θ, (4,)."""
     theta = torch.tensor(THETA, dtype=torch.float64, requires_grad=True)
-    value = loss(X @ theta, group)
+    value = loss(X @ theta, group, sample_weight=weight)
     value.backward()
     return np.r_[value.item(), theta.grad.numpy()]
 
@@ -163,6 +171,34 @@ def test_batches_average_to_all_rows(unbiased):
     else:
         assert t[0] > 20
         assert t[1:].max() > 7
+
+
+@pytest.mark.parametrize("informative", ["rare", "high"])
+def test_weights_that_depend_on_the_scores_do_not_turn_the_gradient(informative):
+    """As survey weights do: a ratio of sums is biased by a tenth in batches of 20, and not by all of it."""
+    rng = np.random.default_rng(3)
+    X, group = people(rng, (1000, 1000))
+    risk = torch.sigmoid(X @ torch.tensor(THETA, dtype=torch.float64))
+    weight = {"rare": 1 / (0.1 + risk), "high": torch.exp(3 * risk)}[informative]
+    loss = ParityLoss()
+    full = in_theta(loss, X, group, weight)
+    found = []
+    for _ in range(1500):
+        index = np.concatenate(
+            [rng.choice(1000, 20, replace=False), rng.choice(1000, 20, replace=False) + 1000]
+        )
+        found.append(in_theta(loss, X[index], group[index], weight[index]))
+    assert np.mean(found, axis=0) == pytest.approx(full, abs=0.2 * np.abs(full).max())
+
+
+def test_a_cell_of_which_one_row_has_all_the_weight_is_one_row(place):
+    """Its variance is not known, and in single precision would be noise."""
+    g = torch.tensor([0.3, -0.2, 0.9, 0.1], requires_grad=True)
+    group, weight = torch.tensor([0, 0, 1, 1]), torch.tensor([1e5, 1, 1, 1])
+    value = ParityLoss()(g, group, sample_weight=weight)
+    value.backward()
+    assert value.item() == 0
+    assert not g.grad.any()
 
 
 # ------------------------------------------------------------------------------------------ two processes
@@ -284,8 +320,11 @@ def with_memory(parts, distance, unbiased):
         value = value + (of_different_rows(phi, w) if unbiased else w @ square @ w / w.sum() ** 2)
         # the batch's rows come first among the known: row i of one is row i of the other
         products = weight[B][:, None] * w
-        products = products * (1 - torch.eye(*products.shape, dtype=torch.float64)) if unbiased else products
         slope = slope + 2 * (products * (own @ phi.T)).sum() / products.sum()
+        if unbiased:
+            itself = products.diagonal().sum()
+            apart = ((own[:, None] - phi) ** 2).sum(-1)
+            slope = slope - itself / (products.sum() - itself) * (products * apart).sum() / products.sum()
     (a, own_a), (b, own_b) = means
     value = value - 2 * a @ b
     slope = slope - 2 * own_a @ b - 2 * a @ own_b
@@ -355,9 +394,20 @@ def test_evaluation_neither_uses_nor_writes_memory(place):
     before = loss.memory.recent.clone()
     found = value_and_gradient(loss.eval(), w, slice(60, 75))
     assert found[0] == value_and_gradient(ParityLoss(), w, slice(60, 75))[0]
+    with torch.no_grad():  # as in a loop that only puts its network into evaluation
+        assert loss.train()(*rows(w, slice(60, 75))).item() == found[0]
     assert torch.equal(loss.memory.recent, before)
     assert before.any()
     assert value_and_gradient(loss.train(), w, slice(60, 75))[0] != found[0]
+
+
+def test_a_copy_shares_the_process_group():
+    """Its handle cannot be copied, and averages of models are made by copying."""
+    handle = threading.Lock()
+    loss = ParityLoss(memory=3, process_group=handle)
+    other = copy.deepcopy(loss)
+    assert other.process_group is handle
+    assert other.memory is not loss.memory
 
 
 def test_memory_travels_with_the_state():
@@ -467,7 +517,11 @@ def test_a_compiled_step_equals_the_plain_one(name, memory, backend):
         close(compiled.memory.recent.numpy(), plain.memory.recent.numpy(), 1e-6)
     wrong = data[1].clone()
     wrong[-1] = 3
-    assert torch.isnan(quick(data[0], wrong, data[2]))
+    value = quick(data[0], wrong, data[2])
+    assert torch.isnan(value)
+    network.zero_grad()
+    value.backward()
+    assert torch.isnan(network.weight.grad).any(), "what skips steps that are not finite looks at gradients"
     if memory:
         scores, weight = compiled.memory.recent
         assert not scores[weight > 0].eq(0).any()  # which is what stands for the wrong row's score
@@ -674,6 +728,7 @@ def test_every_cell_is_in_every_batch_and_every_row_in_an_epoch(batch_size, min_
         assert again.max() - again.min() <= 1
         if size >= len(batches) * min_rows:
             assert again.max() == 1
+        assert (sampler.loss_weight[group == name] * again).sum() == pytest.approx(size)
 
 
 def test_batches_are_equally_long_and_hold_each_cells_share():
@@ -751,6 +806,10 @@ def test_in_a_loader_with_workers():
     [
         ({"batch_size": 0}, "`batch_size` must be a whole number of at least 1, got 0"),
         ({"num_replicas": 50}, "`batch_size` must be a whole number of at least 50, got 40"),
+        (
+            {"num_replicas": 39},
+            "`batch_size` must leave a row of every batch to each of 39 processes, got 40",
+        ),
         ({"min_rows": 0}, "`min_rows` must be a whole number of at least 1, got 0"),
         ({"num_replicas": 2, "rank": 2}, "`rank` must be below num_replicas, 2, got 2"),
         ({"shuffle": "yes"}, "`shuffle` must be True or False"),

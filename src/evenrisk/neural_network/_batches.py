@@ -10,7 +10,6 @@ import numpy as np
 from evenrisk._estimator import TrainingData
 from evenrisk._xp import is_sparse
 from evenrisk.neural_network._network import import_torch
-from evenrisk.parity import Parity
 
 LEAST, MOST, STEPS = 128, 2048, 12  # "auto": about STEPS batches an epoch, each of LEAST to MOST rows
 
@@ -21,6 +20,7 @@ class Batch(NamedTuple):
     X: Any
     y: Any
     weight: Any  # 1 on average over all rows; None where all have the same
+    loss_weight: Any  # the same in the loss, where rows that come again count less
     group: Any  # None where there are none
 
 
@@ -34,11 +34,9 @@ def rows_in_batch(batch_size: Any, n: int) -> int:
 
 
 class Rows:
-    """A training set that is dealt anew every epoch, every cell of it into every batch."""
+    """A training set that is dealt anew every epoch; `by_cells`, every cell of it into every batch."""
 
-    def __init__(
-        self, data: TrainingData, parity: Parity, batch_size: Any, seed: int, device: Any, dtype: Any
-    ) -> None:
+    def __init__(self, data: TrainingData, batch_size: Any, seed: int, device: Any, dtype: Any) -> None:
         torch = import_torch()
         self.device, self.dtype, self.n = device, dtype, len(data.y)
         self.size = rows_in_batch(batch_size, self.n)
@@ -46,10 +44,15 @@ class Rows:
         weight = None if np.ptp(data.weight) == 0 else data.weight / data.weight.mean()
         self.y = torch.tensor(data.y, dtype=dtype, device=device)
         self.weight = None if weight is None else torch.tensor(weight, dtype=dtype, device=device)
+        self.loss_weight = self.weight
         code = None if data.groups is None else data.groups.code
         self.group = None if code is None else torch.tensor(code, dtype=torch.int64, device=device)
-        self.sampler = None if self.size >= self.n else _sampler(data, parity, self.size, seed)
+        self.sampler = _sampler(data, self.size, seed) if self.size < self.n else None
+        if self.sampler is not None and self.sampler.loss_weight.min() < 1:
+            once = self.sampler.loss_weight if weight is None else self.sampler.loss_weight * weight
+            self.loss_weight = torch.tensor(once, dtype=dtype, device=device)
         self.rng = np.random.default_rng(seed)
+        self.by_cells = True  # without a penalty there is no reason to
 
     def __iter__(self) -> Iterator[Batch]:
         torch = import_torch()
@@ -66,29 +69,28 @@ class Rows:
             yield self._batch(self._dense(part) if X is None else X[here], order[here])
             start += len(part)
 
+    def first(self, n: int) -> Any:
+        """Features of the first rows."""
+        return self._dense(slice(n)) if is_sparse(self.X) else self.X[:n]
+
     def _batch(self, X: Any, rows: Any) -> Batch:
-        weight, group = (None if each is None else each[rows] for each in (self.weight, self.group))
-        return Batch(X, self.y[rows], weight, group)
+        others = (self.weight, self.loss_weight if self.by_cells else self.weight, self.group)
+        return Batch(X, self.y[rows], *(None if each is None else each[rows] for each in others))
 
     def _dense(self, rows: Any) -> Any:
         return import_torch().tensor(self.X[rows].toarray(), dtype=self.dtype, device=self.device)
 
     def _deal(self) -> list[np.ndarray]:
-        if self.sampler is not None:
-            return [np.asarray(batch) for batch in self.sampler]
+        if self.sampler is not None and self.by_cells:
+            return list(self.sampler.batches())
         return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
 
 
-def _sampler(data: TrainingData, parity: Parity, size: int, seed: int) -> Any:
+def _sampler(data: TrainingData, size: int, seed: int) -> Any:
     """Deal by cells; None where the rows are all in one, or no groups were given."""
     from evenrisk.nn import ParityBatchSampler
 
-    if data.groups is None or data.cells is None:
+    if data.cells is None or np.ptp(data.cells.code) == 0:
         return None
-    present = np.unique(data.cells.code)
-    if np.count_nonzero(present >= 0) == data.cells.n_cells:
-        return ParityBatchSampler(data.groups.code, data.y, batch_size=size, parity=parity, seed=seed)
-    if len(present) < 2:
-        return None
-    # of `partial_fit`: cells may be missing, and those that are there are as good as groups
+    # a piece of `partial_fit` may lack cells or a label: the cells that are there are as good as groups
     return ParityBatchSampler(data.cells.code, batch_size=size, seed=seed)

@@ -73,7 +73,7 @@ class NetworkClassifier(PenalisedClassifier):
         """Name the settings that only mean something in mini-batches."""
         given = {
             "early_stopping": bool(self.early_stopping),
-            "batch_size": isinstance(self.batch_size, (int, np.integer)),
+            "batch_size": not (self.batch_size is None or isinstance(self.batch_size, str)),
             "memory": self.memory > 0,
         }
         return ", ".join(f"{name}={getattr(self, name)}" for name, here in given.items() if here)
@@ -194,7 +194,7 @@ class NetworkClassifier(PenalisedClassifier):
 
     def _rows(self, data: TrainingData, seed: int) -> Rows:
         dtype = getattr(import_torch(), str(data.X.dtype))
-        return Rows(data, self._parity, self.batch_size, seed, find_device(self.device), dtype)
+        return Rows(data, self.batch_size, seed, find_device(self.device), dtype)
 
     def _parity_loss(self, data: TrainingData) -> Any:
         """The penalty of a batch; None where there are no groups."""

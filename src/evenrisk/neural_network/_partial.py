@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -13,6 +14,7 @@ from evenrisk._estimator import TrainingData
 from evenrisk._validation import (
     Groups,
     MissingSensitiveFeatures,
+    check_alignment,
     check_binary,
     check_groups,
     check_length,
@@ -23,6 +25,8 @@ from evenrisk.neural_network._machinery import NetworkClassifier
 from evenrisk.neural_network._network import Layers, layer_sizes
 from evenrisk.neural_network._parts import cells_of, without_weightless
 from evenrisk.neural_network._training import Trainer
+
+SOME = 1000  # rows whose scores are looked at when a piece is done
 
 
 class PiecewiseClassifier(NetworkClassifier):
@@ -41,15 +45,25 @@ class PiecewiseClassifier(NetworkClassifier):
                 f"out, got calibration={self.calibration!r} and early_stopping={self.early_stopping}"
             )
         first = not hasattr(self, "coefs_")
+        check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=first)
+        if not first:
+            self._check_same_layers()
         n = X.shape[0]
         known = declared_classes(classes, y) if first else self.classes_
+        if not (first or classes is None or np.array_equal(np.unique(np.asarray(classes)), known)):
+            raise ValueError(
+                f"`classes` must be {listed(known)} as with the first piece, got {listed(classes)}"
+            )
         target = label_codes(y, known, n)
         weight = check_weight(sample_weight, n, X.dtype)
         coded = None
         if sensitive_features is not None and self.eta > 0:
             fixed = getattr(self, "groups_", None)
-            fixed = declared_groups(groups, sensitive_features) if fixed is None else fixed
+            if fixed is None:
+                fixed = declared_groups(groups, sensitive_features)
+            elif groups is not None:
+                check_same_groups(groups, fixed)
             coded = group_codes(sensitive_features, fixed, n)
         elif self.eta > 0:
             raise MissingSensitiveFeatures(
@@ -58,6 +72,16 @@ class PiecewiseClassifier(NetworkClassifier):
             )
         data = TrainingData(X, target, weight, known, coded, cells_of(target, weight, coded, self._parity))
         return without_weightless(data, self._parity)
+
+    def _check_same_layers(self) -> None:
+        """Refuse to go on with another network than the one that is there."""
+        here = tuple(W.shape[1] for W in self.coefs_[:-1])
+        asked = layer_sizes(self.n_features_in_, self.hidden_layer_sizes)[1:-1]
+        if asked != here:
+            raise ValueError(
+                f"`hidden_layer_sizes` must be {here} as with the first piece, got {asked}: clone the "
+                "estimator to begin anew"
+            )
 
     def _one_pass(self, data: TrainingData) -> None:
         sizes = layer_sizes(self.n_features_in_, self.hidden_layer_sizes)
@@ -72,6 +96,7 @@ class PiecewiseClassifier(NetworkClassifier):
         if "_adam" in self.__dict__:
             trainer.resume(self._adam)
         value = trainer.epoch(rows, float(self.eta), float(self.learning_rate_init))
+        trainer.check_finite(rows.first(SOME), float(self.eta))
         self.coefs_, self.intercepts_ = trainer.layers()
         self._adam = trainer.state()
         self.loss_curve_ = [*([] if first else self.loss_curve_), value]
@@ -120,11 +145,18 @@ def declared_groups(groups: Any, sensitive_features: Any) -> np.ndarray:
         raise ValueError(f"{error}. Declare all groups with the first piece as `groups`") from error
 
 
+def check_same_groups(groups: Any, labels: np.ndarray) -> None:
+    """Refuse a later declaration that says otherwise than the first."""
+    declared = check_groups(groups, len(groups)).labels
+    if not np.array_equal(declared, labels):
+        raise ValueError(f"`groups` must be {listed(labels)} as with the first piece, got {listed(declared)}")
+
+
 def group_codes(sensitive_features: Any, labels: np.ndarray, n: int) -> Groups:
     """Code the groups of a piece by those declared; there may be one of them only."""
     values = as_rows(sensitive_features)
     check_length("sensitive_features", len(values), n)
-    missing = np.array([any(part is None or part != part for part in np.atleast_1d(row)) for row in values])
+    missing = pd.isna(values).reshape(n, -1).any(axis=1)
     if missing.any():
         raise ValueError(
             f"`sensitive_features` must not have missing values, got {np.count_nonzero(missing)}"

@@ -9,7 +9,7 @@ import numpy as np
 from evenrisk._estimator import TrainingData
 from evenrisk._estimator._data import COLLAPSE_ENTRIES, collapse
 from evenrisk._types import Cells
-from evenrisk._validation import Groups
+from evenrisk._validation import Groups, listed
 from evenrisk.parity import Parity, make_cells
 
 
@@ -59,7 +59,7 @@ def held_out(
 
 def _check_part(name: str, data: TrainingData, rows: np.ndarray, fraction: float, parity: Parity) -> None:
     """Refuse a part without some label or cell."""
-    lost = [f"label {data.classes[label]!r}" for label in (0, 1) if not (data.y[rows] == label).any()]
+    lost = [f"label {listed(data.classes[[label]])}" for label in (0, 1) if not (data.y[rows] == label).any()]
     if data.cells is not None and data.groups is not None:
         cell_names = parity.cell_names([repr(each) for each in data.groups.names])
         counts = np.bincount(data.cells.code[rows] + 1, minlength=len(cell_names) + 1)[1:]

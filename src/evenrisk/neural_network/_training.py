@@ -95,7 +95,7 @@ class Trainer:
         self, rows: Rows, eta: float, *, ramp: bool, held_out: Callable[[Layers, float], float] | None
     ) -> Trained:
         """Go over the rows until the epochs are over, or nothing gets better any more."""
-        s, self.eta = self.settings, eta
+        s, self.eta, rows.by_cells = self.settings, eta, eta > 0
         curve: list[float] = []
         watch = Watch(s.tol)
         n_ramp = int(RAMP * s.n_epochs) if ramp and eta > 0 else 0
@@ -127,6 +127,12 @@ class Trainer:
             raise self._diverged(eta)
         return mean
 
+    def check_finite(self, X: Any, eta: float) -> None:
+        """Refuse weights that the last step has blown up, as seen by some rows."""
+        g = torch_scores(X, self.tensors, self.settings.activation)
+        if not bool(g.isfinite().all()):
+            raise self._diverged(eta)
+
     def layers(self) -> Layers:
         """The weights as they are now."""
         return from_tensors(self.tensors)
@@ -149,7 +155,7 @@ class Trainer:
         """Mean log loss + alpha/2·Σ‖W‖² + η·E_f of a batch."""
         functional = import_torch().nn.functional
         g = torch_scores(batch.X, self.tensors, self.settings.activation)
-        log_loss = functional.binary_cross_entropy_with_logits(g, batch.y, weight=batch.weight)
+        log_loss = functional.binary_cross_entropy_with_logits(g, batch.y, weight=batch.loss_weight)
         ridge = sum((W * W).sum() for W in self.tensors[::2]) if self.settings.alpha else 0.0
         loss = log_loss + self.settings.alpha / 2 * ridge
         if eta == 0 or self.parity_loss is None:

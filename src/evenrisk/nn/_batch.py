@@ -1,17 +1,18 @@
 """What a batch says of E_f: its value and its gradient in the scores, in NumPy or torch.
 
 It says noise as well: with few rows the squared gap between two equal groups is far from 0 on average, and
-a network would learn to please that. So the squared norm of a cell's mean m may be taken over pairs of
-*different* rows (a U-statistic), whose expectation does not depend on the size of the batch:
+a network would learn to please that. So the variance of a cell's mean m may be taken off its squared norm:
 
-    (W²‖m‖² − Q)/(W² − W2) = ‖m‖² + ‖m‖²·W2/(W² − W2) − Q/(W² − W2).
+    ‖m‖² − W2/(W² − W2)·(Q/W − ‖m‖²) = ‖m‖² + ‖m‖²·W2/(W² − W2) − Q·W2/W/(W² − W2).
 
+Where all weights are equal this is the mean over pairs of *different* rows (a U-statistic), whose expectation
+does not depend on the size of the batch. Where they are not it still depends on differences of scores alone.
 The second term is a comparison with a cell of nothing, ψ = 0. So all of it is the core's penalty with a few
 more pairs, less the sum of the third.
 
 Conventions
 -----------
-c cells, p entries of ψ. psi (c, p) sums of wψ; W, W2, Q (c,) sums of w, w² and w²‖Φ‖²; m = psi/W. *Known*
+c cells, p entries of ψ. psi (c, p) sums of wψ; W, W2, Q (c,) sums of w, w² and w‖Φ‖²; m = psi/W. *Known*
 are the rows of the batch and those remembered. The penalty is that of all known rows, and its slope that in
 the mean of the batch's own: a remembered score is compared with and not learned from.
 """
@@ -30,7 +31,7 @@ from evenrisk.nn._memory import CellMemory
 from evenrisk.nn._workers import summed, workers
 from evenrisk.parity import group_pairs
 
-ENOUGH = 1e-6  # of W²: what W² − W2 is above in a cell of more than one row
+ENOUGH = 1e-3  # of W²: what W² − W2 is above in a cell that is more than one row
 
 
 class BatchSums(NamedTuple):
@@ -79,7 +80,7 @@ class Comparison:
         gradient = self.distance.pull(placed, cells, D)
         if self.unbiased:
             table = concat([0 * in_own[:1], in_own], 0)
-            gradient = gradient + take(table, as_index(cells.code) + 1) * cells.weight**2 * norm_slope
+            gradient = gradient + take(table, as_index(cells.code) + 1) * cells.weight * norm_slope
         return value, gradient
 
     def _shift(self, g: Array, cells: Cells) -> Array | float:
@@ -99,7 +100,7 @@ class Comparison:
         """Sum over the rows at hand."""
         psi = self.distance.psi_sums(placed, cells)
         w, w2 = cell_weights(cells)
-        own = cell_sum(cells, cells.weight**2 * norm) if self.unbiased else 0 * w
+        own = cell_sum(cells, cells.weight * norm) if self.unbiased else 0 * w
         return BatchSums(psi, w, w2, own)
 
     def _over_workers(self, sums: BatchSums) -> BatchSums:
@@ -121,14 +122,14 @@ class Comparison:
         stratum = xp.reshape(valid, (self.n_strata, self.n_groups))
         others = xp.reshape(xp.sum(stratum, axis=1)[:, None] - stratum, (-1,))
         compared = self._share * valid * others  # (c,) the weight of all pairs that a cell is in
-        each = compared / _safe(known.w * known.w - known.w2)
-        value, D = self._penalty(known, valid, each * known.w2, pairs)
-        value = value - xp.sum(each * known.own)
+        noise = compared * known.w2 / _safe(known.w * known.w - known.w2)
+        value, D = self._penalty(known, valid, noise, pairs)
+        value = value - xp.sum(noise * known.own / _safe(known.w))
         if batch is not known:
-            each = compared / _safe(known.w * batch.w - batch.w2)
-            D = self._penalty(known, valid, each * batch.w2, pairs)[1]
+            noise = compared * batch.w2 / _safe(known.w * batch.w - batch.w2)
+            D = self._penalty(known, valid, noise, pairs)[1]
             D = D * (known.w / _safe(batch.w))[:, None]
-        return value, D, -each
+        return value, D, -noise / _safe(batch.w)
 
     @property
     def _share(self) -> float:

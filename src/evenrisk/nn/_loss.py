@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from evenrisk.nn._inputs import Batch, check_batch, complain, emptied, laid_out,
 from evenrisk.nn._memory import CellMemory
 from evenrisk.nn._workers import Graft
 from evenrisk.parity import PARITIES, Parity, cell_codes
+
+Rows = tuple[Array, Array, Array]  # score, cell and weight of each
 
 
 class ParityLoss(nn.Module):
@@ -39,8 +42,9 @@ class ParityLoss(nn.Module):
         The other distances see mostly noise in cells of some tens of rows: use large batches or a `memory`.
     memory : int, default=0
         A cell with fewer rows than this in a batch is filled up with its most recent scores, up to this
-        number, while training. They are compared with and not learned from. Rows of unequal weight count as
-        (Σw)²/Σw².
+        number, in train mode and with gradients enabled. They are compared with and not learned from. Rows of
+        unequal weight count as (Σw)²/Σw². Keep it below the rows of the smallest cell: a memory that holds a
+        row twice takes it for two people.
     process_group : optional
         The processes of ``torch.distributed`` to add up over; None is all of them.
 
@@ -54,7 +58,8 @@ class ParityLoss(nn.Module):
     mean of the gradients over the processes.
 
     Under ``torch.compile`` values cannot be looked at: scores that are not finite and codes out of range,
-    which otherwise raise an error, make the penalty NaN. The penalty can be differentiated once.
+    which otherwise raise an error, make the penalty and its gradient NaN. The penalty can be differentiated
+    once, and not by the transforms of ``torch.func``.
 
     Examples
     --------
@@ -98,6 +103,14 @@ class ParityLoss(nn.Module):
         )
         self.memory = CellMemory(self.n_cells, size) if size else None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ParityLoss:
+        if self.process_group is not None:
+            memo[id(self.process_group)] = self.process_group  # a handle that cannot be copied
+        new = self.__class__.__new__(self.__class__)
+        memo[id(self)] = new
+        new.__dict__ = deepcopy(self.__dict__, memo)
+        return new
+
     def extra_repr(self) -> str:
         settings = f"parity={self.parity.name!r}, n_groups={self.n_groups}, unbiased={self.unbiased}"
         return f"{self.distance!r}, {settings}"
@@ -124,47 +137,44 @@ class ParityLoss(nn.Module):
             A scalar, in float32 at the least.
         """
         batch = check_batch(scores, groups, y, sample_weight, needs_label=self.parity.needs_label)
+        memory = self.memory if self.training and torch.is_grad_enabled() else None
         with torch.no_grad():
             if stays_in_torch(scores):
-                value, gradient = self._on_device(batch)
+                rows, value, gradient = self._on_device(batch, memory)
             else:
-                number, row_gradient = self._on_host(batch.on_host())
+                rows, number, row_gradient = self._on_host(batch.on_host(), memory)
                 value = torch.tensor(float(number), dtype=batch.g.dtype, device=batch.g.device)
                 gradient = torch.from_numpy(row_gradient).to(batch.g)
+            if memory is not None:
+                memory.remember(*rows, self.process_group)
         if not (torch.is_grad_enabled() and scores.requires_grad):
             return value
         return Graft.apply(scores, value, gradient.reshape(scores.shape), self.process_group)
 
-    def _on_host(self, batch: Batch) -> tuple[Array, Array]:
+    def _on_host(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
         if not sound_rows(batch, self.n_groups).all():
             complain(batch, self.n_groups)
         rows = laid_out(batch, self.cell_of.cpu().numpy(), self.n_groups)
-        value, gradient = self._evaluate(rows, self.pairs.cpu().numpy())
-        self._remember(rows)
-        return value, gradient
+        return rows, *self._evaluate(rows, self.pairs.cpu().numpy(), memory)
 
-    def _on_device(self, batch: Batch) -> tuple[Array, Array]:
+    def _on_device(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
         device = batch.g.device
         sound = sound_rows(batch, self.n_groups)
         all_sound = sound.all()
         with torch.autocast(device.type, enabled=False):
             rows = laid_out(emptied(batch, sound), self.cell_of.to(device), self.n_groups)
-            value, gradient = self._evaluate(rows, self.pairs.to(device))
+            value, gradient = self._evaluate(rows, self.pairs.to(device), memory)
         if torch.compiler.is_compiling():  # a look at values would break the graph
             value = torch.where(all_sound, value, torch.nan)
+            gradient = torch.where(all_sound, gradient, torch.nan)
         elif not bool(all_sound):  # the one time that the host waits: all kernels are queued
             complain(batch, self.n_groups)
-        self._remember(rows)
-        return value, gradient
+        return rows, value, gradient
 
-    def _evaluate(self, rows: tuple[Array, Array, Array], pairs: Array) -> tuple[Array, Array]:
+    def _evaluate(self, rows: Rows, pairs: Array, memory: CellMemory | None) -> tuple[Array, Array]:
         g, code, weight = rows
         cells = Cells(code, weight, self.n_cells, pairs, None)
-        return self._comparison.evaluate(g, cells, self.memory if self.training else None)
-
-    def _remember(self, rows: tuple[Array, Array, Array]) -> None:
-        if self.memory is not None and self.training:
-            self.memory.remember(*rows, self.process_group)
+        return self._comparison.evaluate(g, cells, memory)
 
 
 def stays_in_torch(scores: Tensor) -> bool:

@@ -24,7 +24,8 @@ class ParityBatchSampler(Sampler[list[int]]):
     """Deal all rows out to batches, each with its share of every cell: the `batch_sampler` of a DataLoader.
 
     A cell with too few rows for all batches comes more than once in an epoch, so that `min_rows` of it are in
-    every batch (all of it, if it has no more than that). All other rows come once.
+    every batch (all of it, if it has no more than that). All other rows come once. Where the mean loss over
+    an epoch is to be that of the data, give the rows of a batch the weights ``loss_weight[batch]`` in it.
 
     Parameters
     ----------
@@ -44,6 +45,11 @@ class ParityBatchSampler(Sampler[list[int]]):
         Of the shuffling.
     num_replicas, rank : int, default=1 and 0
         Processes and the number of this one: each gets its part of every batch.
+
+    Attributes
+    ----------
+    loss_weight : ndarray of shape (n,)
+        One over how often a row comes in an epoch, on average; 1 but in small cells.
 
     Examples
     --------
@@ -78,6 +84,14 @@ class ParityBatchSampler(Sampler[list[int]]):
             raise ValueError(f"`rank` must be below num_replicas, {self.num_replicas}, got {self.rank}")
         self.code = _check_code(groups, y, rule)
         self.epoch = 0
+        if len(self.code) // len(self) < self.num_replicas:
+            raise ValueError(
+                f"`batch_size` must leave a row of every batch to each of {self.num_replicas} processes, got "
+                f"{self.batch_size} for {len(self.code)} rows, in {len(self)} batches"
+            )
+        n_rows = np.bincount(self.code[self.code >= 0])
+        share = np.append(n_rows / np.maximum([self._n_dealt(n) for n in n_rows], 1), 1.0)
+        self.loss_weight = share[self.code]  # the last of them for rows in no cell
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next; each iteration counts on by itself."""
@@ -87,12 +101,21 @@ class ParityBatchSampler(Sampler[list[int]]):
         return -(-len(self.code) // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
+        for batch in self.batches():
+            yield batch.tolist()
+
+    def _n_dealt(self, n: int) -> int:
+        """Rows that a cell of n rows is dealt out as."""
+        return max(n, len(self) * min(self.min_rows, n))
+
+    def batches(self) -> Iterator[np.ndarray]:
+        """Rows of this process's part of each batch of the next epoch."""
         rng = np.random.default_rng([self.seed, self.epoch]) if self.shuffle else None
         self.epoch += 1
         for batch in self._deal(rng):
             # a batch lies cell by cell, so that every process gets its share of each
             mine = batch[self.rank :: self.num_replicas]
-            yield (mine if rng is None else rng.permutation(mine)).tolist()
+            yield mine if rng is None else rng.permutation(mine)
 
     def _deal(self, rng: np.random.Generator | None) -> list[np.ndarray]:
         """Cut each cell into one piece per batch."""
@@ -104,7 +127,7 @@ class ParityBatchSampler(Sampler[list[int]]):
             rows = rows if rng is None else rng.permutation(rows)
             if cell >= 0:
                 # those of a small cell come again, never twice in one piece: pairs need different rows
-                rows = np.resize(rows, max(len(rows), n_batches * min(self.min_rows, len(rows))))
+                rows = np.resize(rows, self._n_dealt(len(rows)))
             for place, piece in enumerate(np.array_split(rows, n_batches)):
                 # a cell's longer pieces begin where the last one's ended, so that batches are equally long
                 batches[(start + place) % n_batches].append(piece)
