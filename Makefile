@@ -72,12 +72,14 @@ benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, 
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/boosting.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/network_target.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/budget.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --csv results/frontier.csv --picture results/frontier.png
+	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --jobs 2 --csv results/frontier.csv --picture results/frontier.png
 
 benchmark-quick: $(VENV)/.dev  ## speed and quality beside every rival in under five minutes, on fewer rows
 	$(BIN)/python benchmarks/speed.py --quick
-	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --quick --csv results/frontier.csv --picture results/frontier.png
+	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --quick --jobs 2 --csv results/frontier.csv --picture results/frontier.png
 
 .venv-fairgbm/.done: | $(BIN)/uv  # a rival that wants older packages: without it the benchmark leaves it out
 	$(PYTHON) -m venv .venv-fairgbm

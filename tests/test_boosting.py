@@ -273,6 +273,20 @@ def test_monotone_constraints_hold_with_a_penalty(compas, kind):
 # ---------------------------------------------------------------- what comes in
 
 
+def test_categories_of_an_array_are_named_in_the_constructor():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 12, 1000), rng.standard_normal(1000)])
+    y = ((X[:, 0] % 3 == 0) * 1.5 + 0.3 * X[:, 1] + rng.standard_normal(1000) > 0.7).astype(int)
+    group = rng.integers(0, 2, 1000)
+    settings = {"n_estimators": 5, "n_jobs": 1}
+    theirs = lgb.LGBMClassifier(verbosity=-1, **settings).fit(X, y, categorical_feature=[0])
+    ours = FairLGBMClassifier(eta=0, categorical_feature=[0], **settings).fit(X, y)
+    assert ours.predict_proba(X) == pytest.approx(theirs.predict_proba(X), abs=1e-12)
+    fair = FairLGBMClassifier(eta=5, categorical_feature=[0], **settings).fit(X, y, sensitive_features=group)
+    splits = fair.booster_.trees_to_dataframe().query("split_feature == 'Column_0'")
+    assert set(splits.decision_type) == {"=="}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_with_categories_and_missing_values(kind):
     rng = np.random.default_rng(0)
