@@ -226,7 +226,7 @@ def test_mini_batches_change_from_epoch_to_epoch_and_hold_every_cell(few):
     clf = FairMLPClassifier("equalized_odds", solver="adam", batch_size=64)
     data = clf._check_fit(X, y, None, rare)
     rows = clf._rows(data, 0)
-    first, second = ([batch.y.numpy() for batch in rows] for _ in range(2))
+    first, second = ([batch.X.numpy() for batch in rows] for _ in range(2))
     assert len(first) == 15
     assert any(len(a) != len(b) or not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     for batch in rows:

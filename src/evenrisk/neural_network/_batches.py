@@ -82,7 +82,7 @@ class Rows:
 
     def _deal(self) -> list[np.ndarray]:
         if self.sampler is not None and self.by_cells:
-            return list(self.sampler.batches())
+            return self.sampler.batches()
         return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
 
 

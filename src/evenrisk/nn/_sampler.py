@@ -83,15 +83,18 @@ class ParityBatchSampler(Sampler[list[int]]):
         if self.rank >= self.num_replicas:
             raise ValueError(f"`rank` must be below num_replicas, {self.num_replicas}, got {self.rank}")
         self.code = _check_code(groups, y, rule)
+        cells = range(-1, int(self.code.max()) + 1)
+        self.members = {cell: np.flatnonzero(self.code == cell) for cell in cells}  # −1: in no cell
         self.epoch = 0
         if len(self.code) // len(self) < self.num_replicas:
             raise ValueError(
                 f"`batch_size` must leave a row of every batch to each of {self.num_replicas} processes, got "
                 f"{self.batch_size} for {len(self.code)} rows, in {len(self)} batches"
             )
-        n_rows = np.bincount(self.code[self.code >= 0])
-        share = np.append(n_rows / np.maximum([self._n_dealt(n) for n in n_rows], 1), 1.0)
-        self.loss_weight = share[self.code]  # the last of them for rows in no cell
+        self.loss_weight = np.ones(len(self.code))
+        for cell, rows in self.members.items():
+            if cell >= 0:
+                self.loss_weight[rows] = len(rows) / max(self._n_dealt(len(rows)), 1)
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next; each iteration counts on by itself."""
@@ -101,38 +104,39 @@ class ParityBatchSampler(Sampler[list[int]]):
         return -(-len(self.code) // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for batch in self.batches():
-            yield batch.tolist()
+        rng = self._next_rng()
+        for batch in self._deal(rng):
+            yield (batch if rng is None else rng.permutation(batch)).tolist()
 
     def _n_dealt(self, n: int) -> int:
         """Rows that a cell of n rows is dealt out as."""
         return max(n, len(self) * min(self.min_rows, n))
 
-    def batches(self) -> Iterator[np.ndarray]:
-        """Rows of this process's part of each batch of the next epoch."""
-        rng = np.random.default_rng([self.seed, self.epoch]) if self.shuffle else None
+    def batches(self) -> list[np.ndarray]:
+        """Give this process's rows of each batch of the next epoch, those of a batch cell by cell."""
+        return self._deal(self._next_rng())
+
+    def _next_rng(self) -> np.random.Generator | None:
+        """Begin an epoch."""
         self.epoch += 1
-        for batch in self._deal(rng):
-            # a batch lies cell by cell, so that every process gets its share of each
-            mine = batch[self.rank :: self.num_replicas]
-            yield mine if rng is None else rng.permutation(mine)
+        return np.random.default_rng([self.seed, self.epoch - 1]) if self.shuffle else None
 
     def _deal(self, rng: np.random.Generator | None) -> list[np.ndarray]:
         """Cut each cell into one piece per batch."""
         n_batches = len(self)
         batches: list[list[np.ndarray]] = [[] for _ in range(n_batches)]
         start = 0
-        for cell in range(-1, int(self.code.max()) + 1):
-            rows = np.flatnonzero(self.code == cell)
+        for cell, rows in self.members.items():
             rows = rows if rng is None else rng.permutation(rows)
-            if cell >= 0:
+            if cell >= 0 and self._n_dealt(len(rows)) > len(rows):
                 # those of a small cell come again, never twice in one piece: pairs need different rows
                 rows = np.resize(rows, self._n_dealt(len(rows)))
             for place, piece in enumerate(np.array_split(rows, n_batches)):
                 # a cell's longer pieces begin where the last one's ended, so that batches are equally long
                 batches[(start + place) % n_batches].append(piece)
             start += len(rows) % n_batches
-        return [np.concatenate(pieces) for pieces in batches]
+        # a batch lies cell by cell, so that every process gets its share of each
+        return [np.concatenate(pieces)[self.rank :: self.num_replicas] for pieces in batches]
 
 
 def _check_code(groups: Any, y: Any, rule: Parity) -> np.ndarray:
