@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 COLUMNS = ("max_gap", "auc", "accuracy")
+DEEP = "MLP|LightGBM|XGBoost|FairGBM"  # networks and trees
 
 
 def choose(path: pd.DataFrame, target: float) -> pd.Series:
@@ -114,35 +115,58 @@ def mean_paths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, target: str) -> None:
-    """Mean test AUC against mean test max gap along each blind method's path, one panel for each data set.
+    """Mean test AUC against mean test max gap along each blind method's path.
 
-    Demographic parity; the frame is that of our methods, and what lies below it is named there.
+    A row of panels for each data set: linear models and kernel machines, then networks and trees. Demographic
+    parity; a row's frame is that of our methods in it, and what lies below is named there.
     """
     import matplotlib.pyplot as plt
 
-    from evenrisk.plots import TradeoffDisplay
-
     # the plain model is where every path starts
-    frame = frame[~frame.aware & (frame.parity == "demographic_parity") & (frame.method != "plain LR")]
-    panels = [(name, part) for name, part in frame.groupby("data", sort=False) if name != "synthetic"]
-    looks = {name: (f"C{i % 10}", "os^DvPX<>*p"[i % 11]) for i, name in enumerate(frame.method.unique())}
-    size = (6.5 * len(panels), 6)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")
-    names = {"x": "test max gap", "y": "AUC", "x_error": "max_gap_error", "y_error": "auc_error"}
-    shown = {}
-    for ax, (data, part) in zip(axes.flat, panels, strict=True):
+    frame = frame[
+        ~frame.aware & (frame.parity == "demographic_parity") & ~frame.method.str.startswith("plain")
+    ]
+    tables = [(name, part) for name, part in frame.groupby("data", sort=False) if name != "synthetic"]
+    deep = frame.method.str.contains(DEEP)
+    kinds = [list(frame.method[rows].unique()) for rows in (~deep, deep)]
+    size = (13, 5 * len(tables) + 1)
+    figure, axes = plt.subplots(
+        len(tables), 2, figsize=size, squeeze=False, layout="constrained", sharey="row"
+    )
+    for line, (data, part) in zip(axes, tables, strict=True):
         table = mean_paths(part).rename(columns={"auc": "AUC", "max_gap": "test max gap"})
-        for name, path in table.groupby("method", sort=False):  # one by one: the same look in every panel
-            color, marker = looks[name]
-            style = {"color": color, "marker": marker, "markersize": 5, "linestyle": "-"}
-            shown[name] = TradeoffDisplay.from_frame(path, **names, ax=ax, **style)[0].lines_[0]
-        ax.get_legend().remove()
-        ours = table[table.method.str.startswith("evenrisk")]
-        floor, reach = ours.AUC.min() - 0.01, ours.AUC.max() + 0.01
-        ax.set(ylim=(floor, reach), title=f"{data}, {part.split.nunique()} splits")
-        below = table.method[floor > table.AUC].unique()
-        if len(below):
-            ax.text(0.98, 0.02, f"below this frame: {', '.join(below)}", ha="right", transform=ax.transAxes)
-    figure.legend(shown.values(), shown, loc="outside lower center", ncols=4, frameon=False)
+        ours = table[table.method.str.startswith("evenrisk")].AUC
+        for ax, methods, kind in zip(
+            line, kinds, ("linear models, kernel machine", "networks, trees"), strict=True
+        ):
+            _panel(ax, table, methods, ours.min() - 0.01, ours.max() + 0.01)
+            ax.set_title(f"{data}, {part.split.nunique()} splits: {kind}")
+    for column in axes.T:
+        shown = {}
+        for ax in column:
+            handles, labels = ax.get_legend_handles_labels()
+            shown |= dict(zip(labels, handles, strict=True))
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": 2, "frameon": False}
+        column[-1].legend(shown.values(), shown, **place)
     figure.savefig(target, dpi=120)
     plt.close(figure)
+
+
+def _panel(ax, table: pd.DataFrame, methods: list[str], floor: float, ceiling: float) -> None:
+    """Draw the paths of some methods."""
+    from evenrisk.plots import TradeoffDisplay
+
+    names = {"x": "test max gap", "y": "AUC", "x_error": "max_gap_error", "y_error": "auc_error"}
+    below = []
+    for i, name in enumerate(methods):  # one by one: the same look in every row
+        path = table[table.method == name]
+        style = {"color": f"C{i % 10}", "marker": "os^DvPX<>*p"[i % 11], "markersize": 5, "linestyle": "-"}
+        if len(path):
+            TradeoffDisplay.from_frame(path, **names, ax=ax, **style)
+        if (floor > path.AUC).any():
+            below.append(name)
+    if ax.get_legend():
+        ax.get_legend().remove()
+    ax.set_ylim(floor, ceiling)
+    if below:
+        ax.text(0.98, 0.02, f"below this frame: {', '.join(below)}", ha="right", transform=ax.transAxes)
