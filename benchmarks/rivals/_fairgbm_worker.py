@@ -1,6 +1,7 @@
-"""FairGBM in its own environment: fits data.npz of a folder, a model for each setting, or scores X.npy."""
+"""FairGBM in its own environment: fits data.npz of a folder, a model each setting, or scores X.npy by all."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 from fairgbm import Booster, FairGBMClassifier
@@ -23,7 +24,10 @@ def fit(folder):
 
 
 def predict(folder):
-    raw = Booster(model_file=f"{folder}/model.txt").predict(np.load(f"{folder}/X.npy"), raw_score=True)
+    X = np.load(f"{folder}/X.npy")
+    n_models = len(list(Path(folder).glob("*.txt")))
+    models = [Booster(model_file=f"{folder}/{i}.txt") for i in range(n_models)]
+    raw = np.array([model.predict(X, raw_score=True) for model in models])
     np.save(f"{folder}/scores.npy", 1 / (1 + np.exp(-raw)))
 
 
