@@ -50,10 +50,9 @@ class LightGBMTrees:
         tree = self.booster.num_trees() - 1
         values = self._values(tree)
         before, self.scores = self.scores, self._scores()
-        order = np.argsort(values)
-        if np.diff(values[order]).min(initial=np.inf) > APART * np.abs(values).max():
+        if np.diff(np.sort(values)).min(initial=np.inf) > APART * np.abs(values).max():
             moved = (new - old for new, old in zip(self.scores, before, strict=True))
-            self.leaf = [order[nearest(values[order], step)] for step in moved]
+            self.leaf = [nearest(values, step) for step in moved]
         else:
             self.leaf = [self._sent_down(X, tree) for X in self.features]
         return Grown(self.leaf[0], values)
