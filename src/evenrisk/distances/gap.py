@@ -239,9 +239,8 @@ class GapDistance(Distance):
         """Give x, the score in grid steps, and dx/dg (n,)."""
         xp = namespace(g)
         s = sigmoid(g)
-        per_step = 1 / self.step
-        x = s * per_step + (MARGIN - self.window[0] * per_step)
-        slope = (s - s * s) * per_step
+        x = (s - self.window[0]) / self.step + MARGIN
+        slope = s * (1 - s) / self.step
         if tuple(self.window) != (0, 1):
             low, high = 0.5, self.n_thresholds + 2 * MARGIN - 0.5
             slope = xp.where((x > low) & (x < high), slope, 0 * slope)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -154,6 +153,8 @@ def check_same_groups(groups: Any, labels: np.ndarray) -> None:
 
 def group_codes(sensitive_features: Any, labels: np.ndarray, n: int) -> Groups:
     """Code the groups of a piece by those declared; there may be one of them only."""
+    import pandas as pd
+
     values = as_rows(sensitive_features)
     check_length("sensitive_features", len(values), n)
     missing = pd.isna(values).reshape(n, -1).any(axis=1)
