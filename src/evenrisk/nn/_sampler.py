@@ -94,7 +94,7 @@ class ParityBatchSampler(Sampler[list[int]]):
         self.loss_weight = np.ones(len(self.code))
         for cell, rows in self.members.items():
             if cell >= 0:
-                self.loss_weight[rows] = len(rows) / max(self._n_dealt(len(rows)), 1)
+                self.loss_weight[rows] = len(rows) / self._n_dealt(len(rows))
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next; each iteration counts on by itself."""

@@ -107,11 +107,10 @@ class Penalty:
     def _rows(self, g: Array) -> Iterator[tuple[slice, Cells, Placed]]:
         """Rows, cells and places of every block; what was placed last is not placed again."""
         latest, few = self._look(g), g.shape[0] <= KEPT_ROWS
-        no_shift = isinstance(latest.shift, float) and latest.shift == 0
         for i, block in enumerate(blocks(g)):
             placed = latest.placed.get(i)
             if placed is None:
-                placed = self.distance.placed(g[block] if no_shift else g[block] - latest.shift)
+                placed = self.distance.placed(g[block] - latest.shift)
             if few:
                 latest.placed[i] = placed
             yield block, self.cells.rows(block), placed
