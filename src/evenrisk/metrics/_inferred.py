@@ -27,7 +27,8 @@ class Inferred:
         """Say how large `max_gap` would be by chance, were the attribute unrelated to the score.
 
         The attribute is permuted among the rows (within each label, where the rule looks at labels); score
-        and weight stay together.
+        and weight stay together. The gaps are those of groups as large, and with weights as uneven, as the
+        groups that came.
 
         Parameters
         ----------
@@ -46,12 +47,16 @@ class Inferred:
     def test(self, n_permutations: int = 1000, random_state: Any = None) -> PermutationTest:
         """Test whether the gap is more than chance, by permuting the attribute.
 
-        Each group's largest distance from everybody counts in units of its size, so that a small group, which
-        moves far by chance, hides no other; with two groups and one stratum that is the max gap.
+        Each group's largest distance from the others counts in units of its standard error, so that a small
+        group, which moves far by chance, hides no other; with two groups and one stratum that is the max gap.
+        Where many arrangements have the same largest distance, the mean square distance decides.
 
-        Exact: at any sample size, with ties and weights, a score that has nothing to do with the attribute
-        (within each label, where the rule looks at labels) gets a p-value of at most p with probability p.
-        Above 100,000 rows in a stratum the permutations are replaced by their normal limit.
+        Exact at any sample size and with ties: a score that has nothing to do with the attribute (within
+        each label, where the rule looks at labels) gets a p-value of at most p with probability at most p.
+        That includes weights which differ between groups and not within them. Weights that vary within a
+        group make the test approximate: in simulations false positives at 5 % were between 3 and 7 %, and up
+        to 8 % for a small group whose weights, unlike the others', depend on its scores. Above 100,000 rows
+        in a stratum the permutations are replaced by their normal limit.
 
         Parameters
         ----------

@@ -3,11 +3,21 @@
 Score and weight stay together in their sorted order, where a distribution function is a running sum; only
 the groups move, within each stratum. Under the null every arrangement is as likely as the one that came, so a
 test by them is exact. Above 100,000 rows in a stratum the arrangements are replaced by their normal limit.
+
+Weights. A group's distribution function does not change when all of its weights are multiplied by one number,
+so each cell's weights are first divided by their mean. Weights that differ between groups but not within them
+then have no effect at all, and the test stays exact. Weights that vary within a group make some arrangements
+noisier than others, so every deviation is divided by its own standard error, √(Σw²/W²) of the two sides.
+The test is then approximate. Moving the scores alone, away from their weights, was tried and fails wherever
+weights depend on scores; so does drawing noise for each row where few rows carry a tail
+(`benchmarks/permutation.py` has the figures).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +27,21 @@ from evenrisk.metrics._inputs import ScoredRows
 from evenrisk.metrics._resampling import CHUNK, LARGE_CELL, Binned, generator
 
 LARGE_STRATUM = 100_000
+TIE_BREAK = 1e-6  # of the mean square deviation: it decides between arrangements whose largest ones are equal
+LEAST_REST = 1e-12  # of all weight: what is left for the other groups where one has nearly everything
 
 
 def is_exact(rows: ScoredRows) -> bool:
-    """Whether the attribute is really permuted, in every stratum."""
+    """Whether the attribute is really permuted in every stratum, and no cell has unequal weights."""
+    kept = rows.code >= 0
+    code, weight = rows.code[kept], rows.weight[kept]
+    one_of_each = np.zeros(rows.n_cells)
+    one_of_each[code] = weight
+    return _all_permuted(rows) and bool((weight == one_of_each[code]).all())
+
+
+def _all_permuted(rows: ScoredRows) -> bool:
+    """Whether no stratum is so large that the normal limit takes the place of permutations."""
     stratum = rows.code[rows.code >= 0] // len(rows.groups)
     return bool(np.bincount(stratum).max() <= LARGE_STRATUM)
 
@@ -29,111 +50,176 @@ class Permuted(NamedTuple):
     """What each permutation gives."""
 
     max_gap: np.ndarray  # (n_permutations, h) of each stratum
-    statistic: np.ndarray  # (n_permutations,) the largest standardised deviation of a group from everybody
+    statistic: np.ndarray  # (n_permutations,) the largest standardised deviation of a group from the others
     measured: float  # the statistic of the groups as they are
 
 
 def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Permuted:
     """Permute the attribute within every stratum.
 
-    The statistic is max over groups of sup_t abs(F_g − F) / √(1/n_g − 1/n), F being everybody's: sizes do not
-    change under permutation, so each group counts in its own units and a small one, which moves far by
-    chance, hides no other. Two groups in one stratum: the max gap, up to a factor.
+    The statistic is the maximum over groups of sup_t abs(z_g), z_g = (F_g − F_rest) / √(Σw²/W² of the group +
+    that of the rest): each group counts in its own units, so that a small one, which moves far by chance,
+    hides no other. Two groups in one stratum of equal weights: the max gap, up to a factor. Few rows and ties
+    leave few values to that maximum, and many arrangements would tie with the one that came; the mean of z²
+    over thresholds, times 1e-6, decides between them. Any statistic of the arrangement gives a valid test.
     """
     n_permutations = int(check_number("n_permutations", n_permutations, low=1, whole=True))
     rng = generator(random_state)
     # an exact test compares like with like: every distinct score is a bin, as it is in the measured gap
-    binned = Binned.of(rows, most=len(rows.score)) if is_exact(rows) else Binned.of(rows)
+    binned = Binned.of(rows, most=len(rows.score)) if _all_permuted(rows) else Binned.of(rows)
     stratum = binned.code // binned.n_groups
     drawn, measured = [], []
     for h in range(binned.n_strata):
         mine = np.flatnonzero(stratum == h)
         ends = np.flatnonzero(np.diff(binned.bin[mine], append=-1))  # last row of each bin
-        group, weight = binned.code[mine] % binned.n_groups, binned.weight[mine]
-        draw = _permuted if len(mine) <= LARGE_STRATUM else _limit
-        numbers = len(mine)
-        if draw is _limit:
-            counts = np.bincount(group)
-            numbers = max(len(ends) * binned.n_groups, int(counts[counts <= LARGE_CELL].max(initial=0)))
+        arrangement = _Arrangement.of(binned.code[mine] % binned.n_groups, binned.weight[mine], ends)
+        draw, numbers = arrangement.permuted, len(mine)
+        if len(mine) > LARGE_STRATUM:
+            draw, numbers = arrangement.limit, arrangement.numbers_of_the_limit
         chunk = max(1, CHUNK // numbers)
         sizes = [min(chunk, n_permutations - i) for i in range(0, n_permutations, chunk)]
-        drawn.append(np.concatenate([draw(group, weight, ends, b, rng) for b in sizes], axis=1))
-        measured.append(_as_they_are(group, weight, ends)[1, 0])
+        drawn.append(np.concatenate([draw(b, rng) for b in sizes], axis=1))
+        measured.append(arrangement.measured(arrangement.group[None])[1, 0])
     both = np.array(drawn)  # (h, 2, n_permutations)
     return Permuted(both[:, 0].T, both[:, 1].max(axis=0), float(max(measured)))
 
 
-def _as_they_are(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Max gap and statistic of the groups unmoved (2, 1)."""
-    return _measured(group[None], group, weight, ends)
+@dataclass(frozen=True)
+class _Arrangement:
+    """The rows of one stratum in the order of their scores, and the groups as they came.
 
-
-def _measured(moved: np.ndarray, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Max gap and statistic of each arrangement of the groups (2, b)."""
-    counts = np.bincount(group)
-    everybody = np.cumsum(weight)[ends] / weight.sum()
-
-    def deviation(value: int) -> np.ndarray:
-        running = np.cumsum(np.where(moved == value, weight, 0.0), axis=1)
-        return running[:, ends] / running[:, -1:] - everybody
-
-    return _largest((deviation(value) for value in range(len(counts))), counts)
-
-
-def _permuted(
-    group: np.ndarray, weight: np.ndarray, ends: np.ndarray, b: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Permute the groups b times and measure (2, b)."""
-    moved = rng.permuted(np.broadcast_to(group.astype(np.uint8), (b, len(group))), axis=1)
-    return _measured(moved, group, weight, ends)
-
-
-def _limit(
-    group: np.ndarray, weight: np.ndarray, ends: np.ndarray, b: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw max gap and statistic from the normal limit of the permutations (2, b).
-
-    A group of n_g among n rows: its distribution function moves about the pooled F like a bridge whose bins
-    have variance (n / n_g) Σ w² / W²; what all groups share cancels in their differences. A small group's is
-    far from normal: its rows are drawn from everybody.
+    A deviation is F_g − F, F being everybody's, in units of the measured arrangement: one in which a group is
+    twice as noisy as it is here is halved.
     """
-    total = weight.sum()
-    below = np.cumsum(weight)[ends] / total
-    variance = np.diff(np.cumsum(weight**2)[ends], prepend=0.0) / total**2
 
-    def bridge(count: int) -> np.ndarray:
-        walk = rng.standard_normal((b, len(ends))) * np.sqrt(variance * len(group) / count)
+    group: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,) with a mean of 1 in every group
+    ends: np.ndarray  # (m,) last row of each bin
+
+    @classmethod
+    def of(cls, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> _Arrangement:
+        """Divide the weights of every group by their mean."""
+        mean = np.bincount(group, weight) / np.bincount(group)
+        return cls(group, weight / mean[group], ends)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Rows of each group (k,)."""
+        return np.bincount(self.group)
+
+    @cached_property
+    def bins(self) -> np.ndarray:
+        """The bin of each row (n,)."""
+        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=-1))
+
+    @cached_property
+    def below(self) -> np.ndarray:
+        """Everybody's distribution function F (m,)."""
+        running = np.cumsum(self.weight)
+        return running[self.ends] / running[-1]
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """What each group's deviation is multiplied by to become z (k,)."""
+        return self._units(
+            np.bincount(self.group, self.weight), np.bincount(self.group, self.weight * self.weight)
+        )
+
+    def _units(self, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """z / (F_g − F) for a group with Σw = `total` and Σw² = `squares`."""
+        everything = self.weight.sum()
+        rest = np.maximum(everything - total, LEAST_REST * everything)
+        rest_squares = np.maximum(self.weight @ self.weight - squares, 0.0)
+        return everything / rest / np.sqrt(squares / total**2 + rest_squares / rest**2)
+
+    def measured(self, moved: np.ndarray) -> np.ndarray:
+        """Max gap and statistic of each arrangement of the groups (b, n) → (2, b)."""
+        return self._largest(self._deviation(moved == g, unit) for g, unit in enumerate(self.units))
+
+    def _deviation(self, inside: np.ndarray, unit: float) -> np.ndarray:
+        """F_g − F (b, m), g being the rows that are `inside` (b, n)."""
+        mass = np.where(inside, self.weight, 0.0)
+        squares = mass @ self.weight
+        running = np.cumsum(mass, axis=1, out=mass)
+        total = running[:, -1]
+        deviation = running[:, self.ends]
+        deviation /= total[:, None]
+        deviation -= self.below
+        noise = self._units(total, squares) / unit
+        if (noise != 1).any():
+            deviation *= noise[:, None]
+        return deviation
+
+    def _largest(self, deviations: Iterable[np.ndarray]) -> np.ndarray:
+        """Max gap and statistic (2, b) from each group's deviation (b, m); one group in memory at a time."""
+        high = low = np.zeros(())
+        sup = square = np.zeros(())
+        for g, (deviation, unit) in enumerate(zip(deviations, self.units, strict=True)):
+            z = np.maximum(deviation.max(axis=1), -deviation.min(axis=1)) * unit
+            sup = np.maximum(sup, z)
+            square = square + np.einsum("bm,bm->b", deviation, deviation) * (unit**2 / len(self.ends))
+            high = np.maximum(high, deviation) if g else deviation
+            low = np.minimum(low, deviation) if g else deviation
+        return np.stack([(high - low).max(axis=1), sup + TIE_BREAK * square])
+
+    def permuted(self, b: int, rng: np.random.Generator) -> np.ndarray:
+        """Permute the groups b times and measure (2, b)."""
+        group = self.group.astype(np.uint8)
+        return self.measured(rng.permuted(np.broadcast_to(group, (b, len(group))), axis=1))
+
+    @cached_property
+    def numbers_of_the_limit(self) -> int:
+        """How many numbers one draw of `limit` holds in memory."""
+        few = self.counts[self.counts <= LARGE_CELL]
+        return max(len(self.ends) * len(self.counts), int(few.max(initial=0)))
+
+    def limit(self, b: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw max gap and statistic from the normal limit of the permutations (2, b).
+
+        A group's distribution function moves about F like a bridge; what all groups share cancels in their
+        differences. A small group's is far from normal: its rows are drawn from everybody.
+        """
+        groups = range(len(self.counts))
+        walks = [
+            self._bridge(g, b, rng) if self.counts[g] > LARGE_CELL else self._drawn(g, b, rng) for g in groups
+        ]
+        # dealt out of one pack, the groups together are everybody
+        everybody = sum(
+            walk * (count / len(self.group)) for walk, count in zip(walks, self.counts, strict=True)
+        )
+        return self._largest(walk - everybody for walk in walks)
+
+    def _bridge(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
+        """A walk whose steps have the standard deviation of each bin, less F times its end (b, m)."""
+        walk = rng.standard_normal((b, len(self.ends))) * self.steps[g]
         np.cumsum(walk, axis=1, out=walk)
-        walk -= below * walk[:, -1:].copy()
+        walk -= self.below * walk[:, -1:].copy()
         return walk
 
-    bins = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=-1))
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """Standard deviation of a group's mass in each bin, under the null (k, m).
 
-    def drawn(count: int) -> np.ndarray:
-        row = rng.integers(0, len(group), (b, count))
-        into = (bins[row] + len(ends) * np.arange(b)[:, None]).ravel()
-        mass = np.bincount(into, weight[row].ravel(), b * len(ends)).reshape(b, -1)
-        running = np.cumsum(mass, axis=1)
-        return running / running[:, -1:] - below
+        Its square is E[w² | bin] / E[w | bin] · dF / W: the group's share of a bin is F's under the null,
+        while its weights there are its own. Where the group has no rows, everybody's are taken.
+        """
+        m, k = len(self.ends), len(self.counts)
+        into = self.group * m + self.bins
+        square, mass = (
+            np.bincount(into, power, k * m).reshape(k, m) for power in (self.weight**2, self.weight)
+        )
+        known = mass > 0
+        ratio = np.where(known, square, square.sum(axis=0)) / np.where(known, mass, mass.sum(axis=0))
+        return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.counts[:, None])
 
-    counts = np.bincount(group)
-    walks = [bridge(count) if count > LARGE_CELL else drawn(count) for count in counts]
-    # dealt out of one pack, the groups together are everybody
-    everybody = sum(walk * (count / len(group)) for walk, count in zip(walks, counts, strict=True))
-    return _largest((walk - everybody for walk in walks), counts)
-
-
-def _largest(deviations: Iterator[np.ndarray], counts: np.ndarray) -> np.ndarray:
-    """Max gap and statistic (2, b) from each group's deviation (b, m); one group in memory at a time."""
-    high = low = statistic = None
-    for deviation, n in zip(deviations, counts, strict=True):
-        size = np.maximum(deviation.max(axis=1), -deviation.min(axis=1)) / np.sqrt(1 / n - 1 / counts.sum())
-        if high is None or low is None or statistic is None:
-            high, low, statistic = deviation, deviation, size
-        else:
-            high, low = np.maximum(high, deviation), np.minimum(low, deviation)
-            statistic = np.maximum(statistic, size)
-    assert high is not None
-    assert low is not None
-    assert statistic is not None
-    return np.stack([(high - low).max(axis=1), statistic])
+    def _drawn(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
+        """F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
+        row = rng.integers(0, len(self.group), (b, self.counts[g]))
+        m = len(self.ends)
+        into = (self.bins[row] + m * np.arange(b)[:, None]).ravel()
+        weight = self.weight[row]
+        running = np.cumsum(np.bincount(into, weight.ravel(), b * m).reshape(b, m), axis=1)
+        total, squares = running[:, -1], np.einsum("bn,bn->b", weight, weight)
+        mine = self.weight[self.group == g]
+        noise = np.sqrt((mine @ mine) / mine.sum() ** 2 * total**2 / squares)
+        return (running / total[:, None] - self.below) * noise[:, None]

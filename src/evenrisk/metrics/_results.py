@@ -67,15 +67,16 @@ class PermutationTest:
     max_gap : float
         As measured, in the worst stratum.
     p_value : float
-        (1 + permutations that move a group as far) / (1 + permutations). Each group's distance from everybody
-        is taken in units of its size, so that a small group hides no other; with two groups this is the max
-        gap.
+        (1 + permutations that move a group as far) / (1 + permutations). Each group's distance from the
+        others is taken in units of its standard error, so that a small group hides no other; with two groups
+        of equal weights this is the max gap.
     noise_floor : NoiseFloor
         What chance alone would show.
     noise_floor_by_stratum : tuple of NoiseFloor
         The same in each stratum.
     exact : bool
-        Whether the attribute was really permuted; above 100,000 rows its normal limit is used.
+        Whether the attribute was really permuted and no group has unequal weights; above 100,000 rows the
+        normal limit of permutations is used.
     """
 
     max_gap: float

@@ -19,8 +19,9 @@ holds the true curve at all cut-offs at once with a probability of about {level}
 the worst gap is read off it. A group of fewer than 30 rows is drawn from all scores that occur,
 alike, since its own rows say too little. Other intervals hold one by one."""
 CHANCE = """The groups were permuted {n_permutations:,} times{within}: the grey strip runs from the
-mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{limit}"""
-LIMIT = " Above 100,000 rows the permutations are drawn from their normal limit."
+mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{inexact}"""
+INEXACT = """ This holds approximately where weights vary within a group, and above 100,000 rows,
+where the permutations are drawn from their normal limit."""
 CERTIFICATE = """A limit is certified or exceeded by the inequality of Dvoretzky, Kiefer, Wolfowitz
 and Massart, which holds at any sample size and for any score."""
 CERTIFICATE_WEIGHTED = """Rows have weights: limits are judged by resampling, which holds
@@ -41,7 +42,7 @@ def notes(summary: dict[str, Any]) -> list[dict[str, str]]:
         **(label or {}),
         "level": percent(settings["level"]),
         "above": "selected" if settings["favourable"] == "high" else low,
-        "limit": "" if _exact(summary) else LIMIT,
+        "inexact": "" if _exact(summary) else INEXACT,
         "within": ", and within each outcome where the rule looks at it" if label else "",
     }
     texts = {"The gap": GAP}
