@@ -105,30 +105,54 @@ def below(score, weight, t):
 
 
 class Recorder(np.random.Generator):
-    """A generator that remembers which rows it drew, and what it permuted."""
+    """A generator that remembers which numbers it drew, and what it permuted."""
 
     def __init__(self, seed):
         super().__init__(np.random.PCG64(seed))
-        self.rows, self.dealt = [], []
+        self.rows, self.uniform, self.dealt = [], [], []
 
     def integers(self, *args, **kwargs):
         drawn = super().integers(*args, **kwargs)
-        self.rows.append(np.asarray(drawn, dtype=int))
+        self.rows.append(np.array(drawn, dtype=int))
         return drawn
+
+    def random(self, *args, **kwargs):
+        self.uniform.append(super().random(*args, **kwargs))
+        return self.uniform[-1]
 
     def permuted(self, *args, **kwargs):
         self.dealt.append(super().permuted(*args, **kwargs))
         return self.dealt[-1]
 
+    def resamples(self, n_cells):
+        """Rows, the rows that the added ones take their weight from, and where their scores lie, by cell."""
+        tables = [(i, drawn) for i, drawn in enumerate(self.rows) if drawn.ndim == 2]
+        parts = [[] for _ in range(n_cells)]
+        for turn, ((i, rows), uniform) in enumerate(zip(tables, self.uniform, strict=True)):
+            parts[turn % n_cells].append((rows, self.rows[i + 1] if len(uniform) else [], uniform))
+        return [[np.concatenate(part) for part in zip(*cell, strict=True)] for cell in parts]
 
-def moves(a, rows):
-    """F* − F of every cell in every resample, at every distinct score of people compared (b, c, m)."""
-    cells = list(a.cells())
+
+def moves(a, resamples):
+    """F* − E F* of every cell in every resample, at every distinct score of people compared (b, c, m).
+
+    A row number of n or more is an added row: its score is one of all distinct scores of the stratum alike,
+    its weight some row's. The differences are stretched by √(n / (n − 1)).
+    """
+    cells, k = list(a.cells()), len(np.unique(a.group))
     t = np.unique(np.concatenate([score for score, _ in cells]))
-    out = np.empty((len(rows[0]), len(cells), len(t)))
-    for c, ((score, weight), drawn) in enumerate(zip(cells, rows, strict=True)):
-        for b, pick in enumerate(drawn):
-            out[b, c] = below(score[pick], weight[pick], t) - below(score, weight, t)
+    out = np.empty((len(resamples[0][0]), len(cells), len(t)))
+    for c, ((score, weight), (rows, carried, uniform)) in enumerate(zip(cells, resamples, strict=True)):
+        n, effective = len(score), weight.sum() ** 2 / (weight**2).sum()
+        stratum = np.unique(np.concatenate([s for s, _ in cells[c // k * k : (c // k + 1) * k]]))
+        more = math.ceil(4 * n / effective - 1e-9)
+        expected = (n * below(score, weight, t) + more * below(stratum, 0 * stratum + 1, t)) / (n + more)
+        scores, weights = score[rows % n], weight[rows % n]
+        scores[rows >= n] = stratum[np.ceil(uniform * len(stratum)).astype(int) - 1]
+        weights[rows >= n] = weight[np.array(carried, dtype=int)]
+        for b in range(len(rows)):
+            out[b, c] = below(scores[b], weights[b], t) - expected
+        out[:, c] *= math.sqrt(effective / (effective - 1))
     return t, out
 
 
@@ -163,7 +187,7 @@ def test_band_equals_brute_force(parity, sizes, steps, weighted):
     a = people(parity, sizes, steps, weighted)
     rng = Recorder(3)
     band = a.profile.band(0.9, n_resamples=60, random_state=rng)
-    _, moved = moves(a, rng.rows)
+    _, moved = moves(a, rng.resamples(len(a.counts)))
     sups = np.stack([np.abs(moved[:, i] - moved[:, j]).max(axis=1) for i, j in a.pairs], axis=1)
     effective = np.array([w.sum() ** 2 / (w**2).sum() for _, w in a.cells()])
     fewest = np.array([min(effective[i], effective[j]) for i, j in a.pairs])
@@ -178,9 +202,9 @@ def test_draws_come_in_chunks_and_none_is_lost(monkeypatch):
     rng = Recorder(3)
     parts = list(binned.deviations(20, rng))
     assert len(parts) > 1
-    rows = [np.concatenate(rng.rows[cell::3]) for cell in range(3)]
-    assert rows[0].shape == (20, a.counts[0])
-    np.testing.assert_allclose(np.concatenate(parts), moves(a, rows)[1], atol=1e-12)
+    drawn = rng.resamples(3)
+    assert drawn[0][0].shape == (20, a.counts[0])
+    np.testing.assert_allclose(np.concatenate(parts), moves(a, drawn)[1], atol=1e-12)
 
 
 class Every(np.random.Generator):
@@ -198,6 +222,7 @@ class Every(np.random.Generator):
 def test_drawn_resamples_follow_the_law_of_all_of_them(monkeypatch):
     """Cells of 3 and 4 rows have 27 × 256 resamples: their law, without chance, against 20,000 draws."""
     monkeypatch.setattr(_resampling, "SMALL_CELL", 1)
+    monkeypatch.setattr(_resampling, "ADDED_ROWS", 0)
     a = People(
         "demographic_parity", np.array([1, 2, 4, 1, 3, 3, 5.0]), np.zeros(7, int), np.array(list("aaabbbb"))
     )
@@ -209,17 +234,35 @@ def test_drawn_resamples_follow_the_law_of_all_of_them(monkeypatch):
     witness = []
     for one, two in zip(*rows, strict=True):
         difference = [
-            Fraction(int((cells[0][one] <= t).sum() - (cells[0] <= t).sum()), 3)
-            - Fraction(int((cells[1][two] <= t).sum() - (cells[1] <= t).sum()), 4)
+            Fraction(int((cells[0][one] <= t).sum() - (cells[0] <= t).sum()), 3) * math.sqrt(3 / 2)
+            - Fraction(int((cells[1][two] <= t).sum() - (cells[1] <= t).sum()), 4) * math.sqrt(4 / 3)
             for t in (1, 2, 3, 4, 5)
         ]
-        witness.append(float(max(map(abs, difference))))
+        witness.append(max(map(abs, difference)))
     np.testing.assert_allclose(exact, witness, atol=1e-14)
     drawn = inference._sups(binned, 20_000, np.random.default_rng(0))[:, 0]
     values, index = np.unique(np.round(np.concatenate([exact, drawn]), 12), return_inverse=True)
     law = np.bincount(index[: len(exact)], minlength=len(values)) / len(exact)
     seen = np.bincount(index[len(exact) :], minlength=len(values)) / len(drawn)
     assert (np.abs(seen - law) <= 4 * np.sqrt(law * (1 - law) / len(drawn))).all()  # 4 standard errors each
+
+
+@small
+def test_bands_hold_where_most_people_share_a_score():
+    """Seven groups, 90 % of each at the lowest of three scores: 90 % bands hold in 200 samples at least 170
+    times, which is 2.4 standard errors less than they should; resampling a cell's own rows alone, 150 times.
+    """
+    sizes, share = (12, 31, 35, 40, 60, 300, 1200), np.array([0.9, 0.07, 0.03])
+    group, held = np.repeat(np.arange(7), sizes), 0
+    first, second = np.array(list(combinations(range(7), 2))).T
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        score = rng.choice(3, len(group), p=share)
+        profile = threshold_profile(None, score, sensitive_features=group)
+        off = profile.rates_at([0, 1])[0] - [0.1, 0.03]
+        far = np.abs(off[first] - off[second]).max(axis=1)
+        held += (far <= profile.band(0.9, n_resamples=99, random_state=rng).half_width[0] + 1e-12).all()
+    assert held >= 170
 
 
 # The other ways to resample a cell
@@ -371,6 +414,7 @@ def test_normal_form_of_like_groups_is_kolmogorovs_law(monkeypatch):
 def test_coarse_bins_lose_little(monkeypatch):
     """The largest of a bridge over m points is 0.58 / √m under that over all: 2.9 % of its mean at 512."""
     monkeypatch.setattr(_resampling, "MOST_BINS", 512)
+    monkeypatch.setattr(_resampling, "ADDED_ROWS", 0)  # their scores depend on the bins
     a = people(sizes=(4000, 6000), apart=0.05)
     rows = a.profile._rows
     every, coarse = Binned.of(rows, most=10_000), Binned.of(rows, most=2000)
@@ -1088,7 +1132,8 @@ def test_intervals_of_means_equal_brute_force(parity, sizes, steps, weighted):
     rng = Recorder(5)
     got = a.profile.intervals(level=0.9, n_resamples=40, random_state=rng)
     cells = list(a.cells())
-    t, moved = moves(a, rng.rows[len(cells) :])  # the band drew first
+    t, moved = moves(a, rng.resamples(len(cells)))
+    moved = moved[40:]  # the band drew first
     now = np.stack([below(*cell, t) for cell in cells])
     k, h = len(sizes), len(LABELS[parity])
     mean, rank = [], []
@@ -1101,7 +1146,10 @@ def test_intervals_of_means_equal_brute_force(parity, sizes, steps, weighted):
             size = np.array([w.sum() for _, w in cells[mine]])
             before, after = (size @ f / size.sum() for f in (now[mine], now[mine] + move[mine]))
             d_before, d_after = np.diff(before, prepend=0), np.diff(after, prepend=0)
-            by_rank.append(spread @ d_after + abs(np.ptp(now[mine], axis=0) @ (d_after - d_before)))
+            # F* − E F* is not a resample less F where rows were added, so that mass may fall under 0
+            by_rank.append(
+                spread @ np.maximum(d_after, 0) + abs(np.ptp(now[mine], axis=0) @ (d_after - d_before))
+            )
         mean.append(np.mean(by_mean))
         rank.append(np.mean(by_rank))
     at = math.ceil(41 * 0.9) - 1
@@ -1151,13 +1199,27 @@ def test_wilson_equals_scipy(n):
         np.testing.assert_allclose(np.ravel(got), (witness.low, witness.high), atol=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_may_have_gone_unseen_is_told_by_the_smaller_group(weighted):
+    """400 rows say nothing of what 40 others may miss; half the rows of weight 1e-9 are 20 effective ones."""
+    group = np.repeat(["a", "b"], [40, 400])
+    weight = np.where(np.arange(440) % 2, 1.0, 1e-9) if weighted else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallCellWarning)
+        profile = threshold_profile(None, np.zeros(440), sensitive_features=group, sample_weight=weight)
+    effective = 20 if weighted else 40
+    width = profile.band(random_state=0).half_width[0, 0]
+    assert width == pytest.approx(1 - 0.05 ** (1 / effective), rel=1e-6)
+
+
 @pytest.mark.parametrize("score", ["constant", "separate"])
 def test_what_never_moves_when_resampled_is_not_certain(score):
     """Groups that are all alike in 40 rows each may differ in the 41st: 1 − 0.05^(1/40) of them, 7.2 %."""
     values = np.zeros(80) if score == "constant" else np.repeat([0.0, 1.0], 40)
     profile = threshold_profile(None, values, sensitive_features=np.repeat(["a", "b"], 40))
     floor = 1 - 0.05 ** (1 / 40)
-    assert profile.band(random_state=0).half_width[0, 0] == pytest.approx(floor)
+    width = profile.band(random_state=0).half_width[0, 0]
+    assert width == pytest.approx(floor) if score == "constant" else floor < width < 1.5 * floor
     got = profile.intervals(0.5, random_state=0)
     for name, interval in (("max", got.max_gap), ("rank", got.rank_gap), ("at", got.gap_at)):
         assert interval.high - interval.low >= min(floor, 1 - floor) / 2, name
