@@ -70,6 +70,7 @@ benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, 
 	$(BIN)/python benchmarks/hinge_solver.py
 	$(BIN)/python benchmarks/choices.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/permutation.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/boosting.py

@@ -31,6 +31,8 @@ FINE = np.linspace(0, 1, 200_001)  # curvature × step² leaves errors under 1e-
 NAMES = np.array(list("abcdefgh"))
 PAPER = ((2.0, 3.0), (2.6, 2.4))  # shapes of two groups, max gap 0.2
 EO_SIZES = ((384, 455), (247, 498))  # COMPAS, test part of 30 %: without and with a new arrest
+SEVEN = (12, 26, 56, 120, 259, 557, 1200)
+SEVEN_SMALL = (12, 31, 35, 40, 60, 300, 1200)
 EO_SHAPES = (((1.6, 3.2), (2.2, 3.0)), ((2.2, 2.4), (2.9, 2.2)))
 
 
@@ -45,6 +47,7 @@ class World:
     weighted: bool = False  # weight (0.5 + score) × a random factor, so that weights matter
     summaries: bool = False  # intervals of the summaries too
     target: bool = True
+    level: float = LEVEL
 
     @property
     def parity(self) -> str:
@@ -169,14 +172,14 @@ def one_band(world: World, seed) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     profile = world.profile(rng)
     error = furthest(world, profile) - 1e-12
-    boot = profile.band(LEVEL, "bootstrap", RESAMPLES, rng)
+    boot = profile.band(world.level, "bootstrap", RESAMPLES, rng)
     out = {
         "bootstrap": float((error <= boot.half_width).all()),
         "bootstrap width": float(boot.half_width.mean()),
         "bootstrap max gap": float(inside(boot.max_gap, truth(world).max_gap)),
     }
     if not world.weighted:
-        dkw = profile.band(LEVEL, "dkw")
+        dkw = profile.band(world.level, "dkw")
         out["dkw"] = float((error <= dkw.half_width).all())
         out["dkw width"] = float(dkw.half_width.mean())
         out["dkw max gap"] = float(inside(dkw.max_gap, truth(world).max_gap))
@@ -264,6 +267,20 @@ def worlds() -> list[World]:
         World("eight groups, 31 to 480", ((31, 40, 60, 90, 140, 210, 320, 480),), eight),
         World("eight groups, 31 to 480", ((31, 40, 60, 90, 140, 210, 320, 480),), eight, 10),
     ]
+    most_alike = World("seven groups, 12 to 1,200, most in one step", (SEVEN,), (((0.2, 2.0),) * 7,), 3)
+    for level in (0.9, 0.95):
+        name = f"seven groups, 12 to 1,200, at {100 * level:g} %"
+        drift = tuple((2.0 + 0.15 * i, 3.0 - 0.15 * i) for i in range(7))
+        harder += [
+            World(name, (SEVEN,), (drift,), 10, level=level),
+            replace(most_alike, name=f"{most_alike.name}, at {100 * level:g} %", level=level),
+            replace(
+                most_alike,
+                name=f"12, 31, 35, 40, 60, 300, 1,200, most in one step, at {100 * level:g} %",
+                level=level,
+                sizes=(SEVEN_SMALL,),
+            ),
+        ]
     return base + tied + coarse + [replace(world, target=False) for world in harder]
 
 

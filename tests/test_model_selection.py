@@ -23,7 +23,7 @@ from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import BudgetWarning, CollapseWarning, MissingSensitiveFeatures
 from evenrisk.model_selection import tradeoff_path
 from evenrisk.model_selection._bisection import NEAR, PRECISION, best_eta, rungs, smallest_eta
-from evenrisk.model_selection._folds import make_splits
+from evenrisk.model_selection._folds import _places, make_splits
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
 from optional import need
@@ -359,6 +359,14 @@ def test_threads_leave_the_warning_filters_alone(few):
         found = search(few, 0.2, cv=3, n_jobs=2)
     assert warnings.filters == before
     assert found.eta_ == search(few, 0.2, cv=3).eta_
+
+
+def test_places_are_shares_of_weight_below_with_half_of_the_ties():
+    """Weights 2, 4 and 1 + 3 at the scores 1, 2 and 3: 1, 2 + 2 and 6 + 2 of 10 lie below."""
+    got = _places(np.array([3.0, 1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0]))
+    np.testing.assert_allclose(got, [0.8, 0.1, 0.8, 0.4], atol=1e-15)
+    score = np.array([0.3, -1.0, 7.0, 0.3, 0.3, 2.0])
+    np.testing.assert_allclose(_places(score, None), (rankdata(score) - 0.5) / 6, atol=1e-15)
 
 
 def test_rows_of_weight_zero_take_no_places():
