@@ -960,6 +960,27 @@ def test_the_p_value_of_the_limit(monkeypatch, parity):
     assert limit.p_value == pytest.approx(exact, abs=4 * math.sqrt(2 * exact * (1 - exact) / 2000))
 
 
+@pytest.mark.parametrize("large", [100, 20_000], ids=["mixed", "drawn"])
+def test_the_limit_with_uneven_weights_in_a_small_group(monkeypatch, large):
+    """The rows drawn for it are everybody's, of weight 1; the noise is that of its own weights."""
+    rng, group = np.random.default_rng(0), np.repeat(["a", "b"], [3000, 90])
+    weight = np.where(group == "b", np.exp(rng.normal(0, 0.8, 3090)), 1.0)
+    profile = threshold_profile(None, rng.random(3090), sensitive_features=group, sample_weight=weight)
+    permuted = profile.test(1500, random_state=0).noise_floor
+    monkeypatch.setattr(_permutation, "LARGE_STRATUM", 1000)
+    monkeypatch.setattr(_permutation, "LARGE_CELL", large)
+    assert profile.test(3000, random_state=0).noise_floor.mean == pytest.approx(permuted.mean, rel=0.05)
+
+
+def test_from_which_size_on_the_limit_is_used(monkeypatch):
+    profile = people(sizes=(40, 60)).profile
+    for large, exact in ((100, True), (99, False)):
+        monkeypatch.setattr(_permutation, "LARGE_STRATUM", large)
+        rng = Recorder(0)
+        assert profile.test(9, rng).exact == exact
+        assert bool(rng.dealt) == exact
+
+
 def test_one_large_stratum_is_enough_for_the_limit(monkeypatch):
     a = people("equalized_odds", (100, 200))
     kept = a.take((a.y == 0) | (np.random.default_rng(0).random(len(a.y)) < 0.5))
