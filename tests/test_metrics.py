@@ -471,8 +471,8 @@ def test_noise_floor_summarises():
     assert NoiseFloor.of(np.arange(101.0) ** 2) == NoiseFloor(3350.0, 95.0**2, 101)
 
 
-def permuted_gaps(a, *, within_label=True, weight_travels=True, times=800):
-    """Brute force: deal the groups out anew and measure, by matrices."""
+def permuted_gaps(a, *, within_label=True, weight_moves=True, times=800):
+    """Brute force: deal the groups out anew, with their weights or without, and measure, by matrices."""
     rng = np.random.default_rng(11)
     above = a.score[:, None] > np.unique(a.score)
     gaps = []
@@ -480,7 +480,7 @@ def permuted_gaps(a, *, within_label=True, weight_travels=True, times=800):
         order = np.lexsort((rng.random(len(a.y)), a.y)) if within_label else rng.permutation(len(a.y))
         home = np.argsort(a.y, kind="stable") if within_label else np.arange(len(a.y))
         group, weight = np.empty_like(a.group), np.empty_like(a.weight)
-        group[home], weight[home] = a.group[order], a.weight[home if weight_travels else order]
+        group[home], weight[home] = a.group[order], a.weight[order if weight_moves else home]
         rates = [
             [weight[cell] @ above[cell] / weight[cell].sum() for cell in cells]
             for cells in ([(a.y == label) & (group == g) for g in np.unique(a.group)] for label in (0, 1))
@@ -491,7 +491,10 @@ def permuted_gaps(a, *, within_label=True, weight_travels=True, times=800):
 
 @small
 def test_noise_floor_equals_brute_force():
-    """Within labels, and weights stay with their scores: the wrong ways to permute are far away."""
+    """Within labels; weights that have nothing to do with the score are as good as moved with the groups.
+
+    The wrong ways are far away: mixing labels, and mixing one group's uneven weights with the others'.
+    """
     rng = np.random.default_rng(2)
     sizes = [60, 6, 6, 44, 10, 10]
     group, y = np.repeat(list("aabbcc"), sizes), np.repeat([0, 1] * 3, sizes)
@@ -502,7 +505,7 @@ def test_noise_floor_equals_brute_force():
     tolerance = 4 * right.std() * np.sqrt(2 / 800)  # 4 standard errors of a difference of two means
     assert floor.mean == pytest.approx(right.mean(), abs=tolerance)
     assert floor.p95 == pytest.approx(np.quantile(right, 0.95), abs=0.03)
-    for wrong in ({"within_label": False}, {"weight_travels": False}):
+    for wrong in ({"within_label": False}, {"weight_moves": False}):
         assert abs(permuted_gaps(a, **wrong).mean() - right.mean()) > 2 * tolerance, wrong
 
 
