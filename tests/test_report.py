@@ -561,6 +561,18 @@ def test_bad_data(people):
         audit(missing, people["score"], positive="yes", **names)
 
 
+def test_a_cut_off_is_read_in_the_precision_of_the_scores():
+    score, group = np.array([0.1, 0.2, 0.3, 0.7] * 50, np.float32), np.repeat(["ash", "oak"], [80, 120])
+    for scores in (score, {"a": score, "b": score.astype(np.float16)}, pd.DataFrame({"a": score})):
+        summary = audit(None, scores, sensitive_features=group, threshold=0.2, **QUICK).summary
+        for column in summary["scores"]:
+            rates = [row["selection_rate"] for row in column["at_threshold"]["groups"]]
+            assert rates == [0.5, 0.5]
+            assert column["at_threshold"]["threshold"] == 0.2
+            assert column["at_threshold"]["at"] == "0.2"
+            assert column["parities"][0]["gap_at_threshold"]["value"] == 0
+
+
 @pytest.mark.parametrize("kind", ["to_html", "to_json"])
 def test_a_full_disk_loses_nothing(report, tmp_path, monkeypatch, kind):
     path = tmp_path / "audit"

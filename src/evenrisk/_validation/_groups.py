@@ -111,11 +111,15 @@ def group_columns(values: Any) -> list[tuple[str, Any]]:
     import narwhals as nw
 
     if isinstance(values, Mapping):
-        columns = [(str(name), strict(column)) for name, column in values.items()]
+        opened = {str(name): (column, _opened(column)) for name, column in values.items()}
+        columns = [
+            (name, _values(series) if isinstance(series, nw.Series) else strict(column))
+            for name, (column, series) in opened.items()
+        ]
         if not columns or any(column.ndim != 1 for _, column in columns):
             raise ValueError(f"`sensitive_features` must map names to columns, got {values!r:.60}")
         return columns
-    frame: Any = nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
+    frame = _opened(values)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
             raise ValueError("`sensitive_features` must have at least 1 column, got a frame with none")
@@ -136,16 +140,26 @@ def group_columns(values: Any) -> list[tuple[str, Any]]:
     )
 
 
+def _opened(values: Any) -> Any:
+    """A data frame or column of any library as narwhals knows it; anything else as it is."""
+    import narwhals as nw
+
+    if type(values).__module__ == "pyarrow.lib":
+        import pyarrow as pa
+
+        values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+    return nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
+
+
 def _values(series: Any) -> np.ndarray:
     """The entries of a column of a data frame."""
     import pandas as pd
 
-    native = series.to_native()
     zone = getattr(series.dtype, "time_zone", None)
     if zone is not None:  # NumPy has no time zones
         utc = pd.Series(series.to_numpy()).dt.tz_localize("UTC")
         return np.asarray(utc.dt.tz_convert(zone), dtype=object)
-    return strict(native) if series.implementation.is_pyarrow() else series.to_numpy()
+    return strict(series.to_native()) if series.implementation.is_pyarrow() else series.to_numpy()
 
 
 def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
