@@ -3,6 +3,7 @@
 import re
 import warnings
 from decimal import Decimal
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from evenrisk import FairLogisticRegression, GapDistance, HistogramDistance, Parity
+from evenrisk import BudgetSearchCV, FairLogisticRegression, GapDistance, HistogramDistance, Parity
 from evenrisk.exceptions import MisalignedIndexWarning, MissingSensitiveFeatures, SmallCellWarning
 from evenrisk.metrics import decisions, risk_distribution, threshold_profile
 from evenrisk.plots import ParityCurveDisplay
@@ -452,6 +453,13 @@ def test_whole_numbers_that_float64_cannot_tell_apart(build):
     assert int(re.search(r"(\d+) distinct", str(error.value))[1]) in (N - 1, N)
 
 
+def test_the_first_whole_number_that_is_no_float64():
+    with refused(
+        "`y_score` must be numbers that differ in float64 too, got 2 distinct numbers of 2**53 or …"
+    ):
+        profile(score=2**53 + np.arange(N) % 2)
+
+
 def test_whole_numbers_that_float64_can_tell_apart():
     ranks = np.arange(N) % 7
     for score in (2**53 - 7 + ranks, 2**60 + 2**8 * ranks, [2**70 + 2**18 * int(i) for i in ranks]):
@@ -741,6 +749,42 @@ MASKED_X = np.ma.MaskedArray(WORLD.X, mask=MASKED.mask[:, None] & (np.arange(WOR
 def test_masked_entries(name, call):
     with refused(f"`{name}` must not have masked entries, got 4 (row 0, 2, 3, …)"):
         call()
+
+
+MODELS = {  # the room, what it needs, settings
+    "FairLinearSVC": ("svm", "sklearn", {"eta": 0}),
+    "FairKernelSVC": ("svm", "sklearn", {"eta": 0}),
+    "ZafarDP": ("baselines", "sklearn", {}),
+    "FairLGBMClassifier": ("boosting", "lightgbm", {"eta": 0, "n_estimators": 2}),
+    "FairXGBClassifier": ("boosting", "xgboost", {"eta": 0, "n_estimators": 2}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_masked_features_and_dates_in_every_model(name):
+    room, library, settings = MODELS[name]
+    need(library)
+    model, rows = getattr(import_module(f"evenrisk.{room}"), name)(**settings), slice(0, 120)
+    dates = WORLD.X[rows].astype("M8[s]")
+    with refused("`X` must not have masked entries, got 4 (row 0, 2, 3, …)"):
+        model.fit(MASKED_X[rows], WORLD.y[rows], sensitive_features=GROUP[rows])
+    with refused("`X` must be numbers, got dates or times"):
+        model.fit(dates, WORLD.y[rows], sensitive_features=GROUP[rows])
+    if name == "ZafarDP":  # needs more to be fitted, and predicts as other linear models do
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of cells this small
+        model.fit(WORLD.X[rows], WORLD.y[rows], sensitive_features=GROUP[rows])
+    with refused("`X` must not have masked entries, got 4 (row 0, 2, 3, …)"):
+        model.predict_proba(MASKED_X[rows])
+    with refused("`X` must be numbers, got dates or times"):
+        model.predict_proba(dates)
+
+
+def test_masked_features_in_a_search():
+    search = BudgetSearchCV(FairLogisticRegression(), max_gap=0.5)
+    with refused("`X` must not have masked entries, got 4 (row 0, 2, 3, …)"):  # rows of X, not of a fold
+        search.fit(MASKED_X, WORLD.y, sensitive_features=GROUP)
 
 
 @both

@@ -450,11 +450,12 @@ def test_partial_fit_knows_dates_and_masks(few):
     masked = np.ma.MaskedArray(race[:80], mask=np.arange(80) < 3)
     with pytest.raises(ValueError, match="`sensitive_features` must not have missing values, got 3"):
         FairMLPClassifier(**TINY).partial_fit(X, y, sensitive_features=masked)
-    for method in ("fit", "partial_fit"):
+    holes = np.ma.MaskedArray(X, mask=np.repeat(np.arange(80) < 3, X.shape[1]).reshape(X.shape))
+    for call in (FairMLPClassifier(eta=0).fit, FairMLPClassifier(eta=0).partial_fit):
         with pytest.raises(ValueError, match=r"`X` must not have masked entries, got \d+ \(row 0, 1, 2\)"):
-            getattr(FairMLPClassifier(eta=0, **TINY), method)(
-                np.ma.MaskedArray(X, mask=X * 0 + (np.arange(80) < 3)[:, None]), y
-            )
+            call(holes, y)
+    with pytest.raises(ValueError, match=r"`X` must not have masked entries, got \d+ \(row 0, 1, 2\)"):
+        clf.predict(holes)
 
 
 def test_a_whole_number_of_any_type_is_a_batch_size(few):

@@ -75,7 +75,7 @@ def test_the_summary_is_plain_and_json_is_the_same_thing(report, tmp_path):
 @pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
 def test_gaps_are_the_profile_s(people, report, parity):
     names = {"sensitive_features": people["tree"], "parity": parity}
-    profile = threshold_profile(people["late"], people["score"], **names)
+    profile = threshold_profile(people["late"], people["score"], pos_label="yes", **names)
     entry = only(report.summary, parity)
     for name in ("max_gap", "mean_gap", "rank_gap"):
         assert entry[name]["value"] == getattr(profile, name)
