@@ -376,6 +376,7 @@ def test_a_cut_off_is_read_in_the_precision_of_the_scores(kind):
     rates = [(score > t).mean() for t in TENTHS]  # NumPy's own reading
     np.testing.assert_array_equal(rates, [0.75, 0.5, 0.25, 0.0])
     assert profile.at(profile.worst_threshold) == profile.max_gap
+    assert profile.thresholds.dtype == max(np.dtype(kind), np.dtype(np.float32))  # room for differences
     wide = threshold_profile(None, score.astype(float), **data)
     assert profile.mean_gap == pytest.approx(wide.mean_gap, rel=1e-6)
 
