@@ -517,8 +517,9 @@ def test_ranges_of_thresholds(measure):
 
 
 def test_a_threshold_that_is_a_time():
-    with refused("`threshold` must be a finite number, got np.timedelta64(0,'D')"):
-        profile().intervals(np.timedelta64(0, "D"))
+    no_time = np.timedelta64(0, "D")
+    with refused(f"`threshold` must be a finite number, got {no_time!r}"):
+        profile().intervals(no_time)
 
 
 @pytest.mark.parametrize("label", ["maybe", 1, np.nan])
