@@ -371,7 +371,7 @@ def test_decisions_without_labels():
             getattr(at, rate)
 
 
-@pytest.mark.parametrize("thresholds", [[], [[0.5]], float("nan"), [0.1, float("inf")], "0.5", None])
+@pytest.mark.parametrize("thresholds", [[], [[0.5]], float("nan"), [0.1, float("nan")], "0.5", None])
 def test_thresholds_out_of_range(thresholds):
     y, score, group, _ = sample(200)
     with pytest.raises(ValueError, match="`thresholds` must be"):

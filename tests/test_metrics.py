@@ -282,9 +282,137 @@ def test_labels_are_needed_only_where_the_rule_looks_at_them():
 
 def test_labels_of_any_kind_and_the_second_is_positive():
     a = audit("equal_opportunity", n=600)
-    for labels in (np.array(["no", "yes"]), np.array([-1, 1]), np.array([False, True])):
+    for labels in (np.array([1, 2]), np.array([-1, 1]), np.array([False, True])):
         assert replace(a, y=labels[a.y]).profile.max_gap == a.profile.max_gap
+    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken for the positive one"):
+        assert replace(a, y=np.array(["no", "yes"])[a.y]).profile.max_gap == a.profile.max_gap
     assert replace(a, y=1 - a.y).profile.max_gap != a.profile.max_gap
+
+
+# The positive label
+
+BAD = np.array(["good", "bad"])  # a high score means bad, the first in the alphabet
+
+
+def kinds_of(labels):
+    """The same labels in every form they may come in."""
+    yield from (labels, labels.tolist(), labels.astype(object), labels[:, None], np.ma.MaskedArray(labels))
+    yield from (pd.Series(labels), pd.Series(labels, dtype="category"), pd.DataFrame({"y": labels}))
+    yield from (pa.array(labels.tolist()), pa.chunked_array([pa.array(labels.tolist()).dictionary_encode()]))
+
+
+@pytest.mark.parametrize("parity", LABELS)
+def test_the_positive_label_can_be_named(parity):
+    a = audit(parity, n=600)
+    data = {"sensitive_features": a.group, "sample_weight": a.weight}
+    for labels in kinds_of(BAD[a.y]):
+        named = threshold_profile(labels, a.score, parity=parity, pos_label="bad", **data)
+        np.testing.assert_array_equal(named.rates, a.profile.rates)
+        assert named.discrimination(0.5, 2, 0).overall == a.profile.discrimination(0.5, 2, 0).overall
+    turned = threshold_profile(1 - a.y, a.score, parity=parity, pos_label=0, **data)
+    np.testing.assert_array_equal(turned.rates, a.profile.rates)
+    three = np.where(a.y == 1, "bad", np.array(["good", "fair"])[np.arange(600) % 2])
+    rest = threshold_profile(three, a.score, parity=parity, pos_label="bad", **data)
+    np.testing.assert_array_equal(rest.rates, a.profile.rates)
+
+
+def test_decisions_and_distributions_by_the_positive_label():
+    a = audit("equalized_odds", n=600)
+    data = {"sensitive_features": a.group, "sample_weight": a.weight}
+    ours = metrics.decisions(BAD[a.y], a.score, thresholds=0.5, pos_label="bad", **data)
+    np.testing.assert_array_equal(ours.tpr, metrics.decisions(a.y, a.score, thresholds=0.5, **data).tpr)
+    shown = risk_distribution(BAD[a.y], a.score, parity=a.parity, pos_label="bad", **data)
+    np.testing.assert_array_equal(
+        shown.density, risk_distribution(a.y, a.score, parity=a.parity, **data).density
+    )
+
+
+def test_a_guess_among_words_is_told_where_it_counts():
+    a = audit("equalized_odds", n=600)
+    data = {"sensitive_features": a.group}
+    told = r"^`y_true` has the labels 'bad', 'good': 'good', the last in the alphabet, is taken .*`pos_label`"
+    for measure in (
+        lambda y: threshold_profile(y, a.score, parity=a.parity, **data),
+        lambda y: threshold_profile(y, a.score, **data).discrimination(0.5, 2),
+        lambda y: metrics.decisions(y, a.score, thresholds=0.5, **data),
+        lambda y: risk_distribution(y, a.score, parity=a.parity, **data),
+        lambda y: metrics.max_equal_opportunity_difference(y, a.score, **data),
+    ):
+        for labels in (BAD[a.y], BAD[a.y].tolist(), pd.Series(BAD[a.y])):
+            with pytest.warns(UserWarning, match=told) as caught:
+                measure(labels)
+            assert [warning.filename for warning in caught] == [__file__]
+        measure(a.y)  # warnings are errors here
+        measure(a.y == 1)
+    threshold_profile(BAD[a.y], a.score, **data)
+    risk_distribution(BAD[a.y], a.score, **data)
+
+
+# Cut-offs in the precision of the scores
+
+TENTHS = [0.1, 0.2, 0.3, 0.7]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_a_cut_off_is_read_in_the_precision_of_the_scores(kind):
+    score, group = np.array(TENTHS * 40, kind), np.repeat(["a", "b"], [70, 90])
+    weight = 1.0 + np.arange(160) % 3
+    data = {"sensitive_features": group, "sample_weight": weight}
+    asked = [*TENTHS, 0.15, 0.0, -1e300, 1e300, np.inf, -np.inf]
+    profile = threshold_profile(None, score, **data)
+    decided = metrics.decisions(None, score, thresholds=asked, **data)
+    np.testing.assert_array_equal(decided.thresholds, asked)
+    with np.errstate(over="ignore"):
+        read = [float(kind(t)) for t in asked]
+    for j, t in enumerate(asked):
+        above = [
+            float(weight[(group == g) & (score > kind(read[j]))].sum() / weight[group == g].sum())
+            for g in "ab"
+        ]
+        np.testing.assert_allclose(profile.rates_at(t)[0], above, atol=1e-15)
+        np.testing.assert_allclose(decided.selection_rate[:, j], above, atol=1e-15)
+        assert profile.at(t) == pytest.approx(abs(above[0] - above[1]), abs=1e-15)
+        assert profile.at(t) == profile.at(read[j]) == profile.at([0.5, t])[1]
+    rates = [(score > t).mean() for t in TENTHS]  # NumPy's own reading
+    np.testing.assert_array_equal(rates, [0.75, 0.5, 0.25, 0.0])
+    assert profile.at(profile.worst_threshold) == profile.max_gap
+    assert profile.thresholds.dtype == max(np.dtype(kind), np.dtype(np.float32))  # room for differences
+    wide = threshold_profile(None, score.astype(float), **data)
+    assert profile.mean_gap == pytest.approx(wide.mean_gap, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        list,
+        pd.Series,
+        lambda score: pd.Series(score, dtype="Float32"),
+        lambda score: np.ma.MaskedArray(score)[:, None],
+        pa.array,
+        lambda score: need("polars").Series(score),
+    ],
+)
+def test_float32_scores_of_any_container(build):
+    score = build(np.array(TENTHS * 40, np.float32))
+    profile = threshold_profile(None, score, sensitive_features=["a", "b"] * 80)
+    assert profile.rates_at(0.2).tolist() == [[0.5, 0.5]]
+    assert str(profile.thresholds) == "[0.1 0.2 0.3 0.7]"
+
+
+def test_ranges_and_intervals_in_the_precision_of_the_scores():
+    score, group = np.array(TENTHS * 40, np.float32), ["a", "b", "b", "a"] * 40
+    single, double = (
+        threshold_profile(None, score.astype(kind).round(1), sensitive_features=group)
+        for kind in (np.float32, np.float64)
+    )
+    assert double.at(0.2) == 0.0
+    assert double.at(0.1) == 0.5
+    for low, high in ((0.2, 0.3), (0.1, 0.2)):
+        assert single.interval(low, high) == double.interval(low, high)
+        assert single.std(low, high) == double.std(low, high)
+    for t in TENTHS:
+        ours, theirs = (each.intervals(t, 0.5, 10, 0).gap_at for each in (single, double))
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("parity", LABELS)
@@ -389,6 +517,80 @@ def test_groups_of_any_kind(values, groups):
         assert threshold_profile(None, np.arange(140.0), sensitive_features=attribute).groups == groups
 
 
+DAYS = np.array(["2021-05-06", "2020-01-01"], "M8[D]")
+DATES = {
+    "days": lambda: DAYS,
+    "nanoseconds": lambda: DAYS.astype("M8[ns]"),
+    "list": lambda: list(DAYS.astype("M8[ns]")),
+    "Python": lambda: DAYS.tolist(),
+    "pandas": lambda: pd.Series(DAYS.astype("M8[ns]")),
+    "Timestamps": lambda: pd.Series(DAYS.astype("M8[ns]")).tolist(),
+    "arrow": lambda: pa.array(DAYS),
+    "arrow-times": lambda: pa.chunked_array([DAYS.astype("M8[us]")]),
+    "polars": lambda: need("polars").Series(DAYS.astype("M8[ns]")),
+    "frame": lambda: pd.DataFrame({"since": DAYS.astype("M8[s]")}),
+}
+
+
+@small
+@pytest.mark.parametrize("build", DATES.values(), ids=DATES)
+def test_dates_are_named_as_dates(build):
+    assert threshold_profile(None, [0.1, 0.2], sensitive_features=build()).groups == (
+        "2020-01-01",
+        "2021-05-06",
+    )
+
+
+@small
+def test_times_and_zones_are_named():
+    score, noon = [0.1, 0.2], DAYS.astype("M8[ns]") + np.timedelta64(12, "h")
+    assert threshold_profile(None, score, sensitive_features=noon).groups[0] == "2020-01-01T12:00:00"
+    berlin = pd.Series(DAYS.astype("M8[ns]")).dt.tz_localize("Europe/Berlin")
+    names = ("2020-01-01T00:00:00+01:00", "2021-05-06T00:00:00+02:00")
+    for column in (
+        berlin,
+        berlin.tolist(),
+        pa.array(berlin),
+        need("polars").Series(berlin),
+        {"t": pa.array(berlin)},
+    ):
+        assert threshold_profile(None, score, sensitive_features=column).groups == names
+    since = threshold_profile(None, score, sensitive_features=DAYS - DAYS[1])
+    assert since.groups == ("0 days 00:00:00", "491 days 00:00:00")
+    crossed = {"since": DAYS.astype("M8[ns]"), "sex": ["m", "f"]}
+    assert threshold_profile(None, score, sensitive_features=crossed).groups == (
+        "2020-01-01 × f",
+        "2021-05-06 × m",
+    )
+
+
+@small
+def test_very_many_columns_are_crossed():
+    group = np.arange(160) % 3
+    columns = np.repeat(group[:, None], 70, axis=1)  # 3⁷⁰ combinations
+    columns[:, 5] = np.arange(160) % 2
+    score = np.random.default_rng(0).random(160)
+    profile = threshold_profile(None, score, sensitive_features=columns)
+    two = threshold_profile(None, score, sensitive_features=columns[:, 4:6])
+    np.testing.assert_array_equal(profile.rates, two.rates)
+    assert two.groups[:3] == ("0 × 0", "0 × 1", "1 × 0")
+    assert profile.groups[1].split(" × ") == ["0"] * 5 + ["1"] + ["0"] * 64
+
+
+@pytest.mark.parametrize(
+    ("values", "groups"),
+    [
+        ([True, "True"], ("True", "'True'")),
+        ([("a × b", "c"), ("a", "b × c")], ("('a', 'b × c')", "('a × b', 'c')")),
+        (pd.Series([("a", "b"), "a × b"]), ("'a × b'", "('a', 'b')")),
+        ([pd.Timestamp("2020-01-01"), "2020-01-01"], ("Timestamp('2020-01-01 00:00:00')", "'2020-01-01'")),
+    ],
+)
+@small
+def test_groups_that_are_written_alike_stay_apart(values, groups):
+    assert threshold_profile(None, [0.1, 0.2], sensitive_features=values).groups == groups
+
+
 @small
 @pytest.mark.parametrize("build", TWO_COLUMNS.values(), ids=TWO_COLUMNS)
 def test_crossed_columns_give_the_groups_that_occur(build):
@@ -419,6 +621,20 @@ def test_scorers_equal_the_profile(name):
     assert ours != scorer(a.y, a.score, sensitive_features=a.group)
     assert scorer.__name__ == name
     assert parity.replace("_", " ") in inspect.getdoc(scorer).splitlines()[0]
+
+
+def test_a_scorer_of_a_named_label():
+    w = world(n_groups=2, n=900)
+    labels, group = BAD[w.y], np.array(["b", "a"])[w.group]
+    model = FairLogisticRegression(eta=0).fit(w.X, labels)
+    risk = model.predict_proba(w.X)[:, list(model.classes_).index("bad")]
+    scorer = make_scorer(
+        metrics.max_equal_opportunity_difference, response_method="predict_proba", pos_label="bad"
+    )
+    witness = threshold_profile(w.y, risk, parity="equal_opportunity", sensitive_features=group)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = scorer.set_score_request(sensitive_features=True)
+        assert scorer(model, w.X, labels, sensitive_features=group) == witness.max_gap
 
 
 def test_scorers_inside_cross_validate():

@@ -435,6 +435,29 @@ def test_partial_fit_refuses_what_contradicts_the_first_piece(few):
         clf.set_params(hidden_layer_sizes=(5,)).partial_fit(X, y, sensitive_features=race)
 
 
+def test_partial_fit_knows_dates_and_masks(few):
+    X, y, race = few
+    X, y, born = (
+        X[:80],
+        y[:80],
+        np.array(["2020-01-01", "2021-05-06"], "M8[ns]")[(race[:80] == "Caucasian") * 1],
+    )
+    clf = FairMLPClassifier(**TINY).partial_fit(X, y, sensitive_features=born)
+    assert clf.groups_.tolist() == [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-05-06")]
+    clf.partial_fit(X, y, sensitive_features=born.astype("M8[D]"))
+    with pytest.raises(ValueError, match=r"first piece, .*, got Timestamp\('1999-12-31 00:00:00'\)"):
+        clf.partial_fit(X, y, sensitive_features=np.full(80, np.datetime64("1999-12-31")))
+    masked = np.ma.MaskedArray(race[:80], mask=np.arange(80) < 3)
+    with pytest.raises(ValueError, match="`sensitive_features` must not have missing values, got 3"):
+        FairMLPClassifier(**TINY).partial_fit(X, y, sensitive_features=masked)
+    holes = np.ma.MaskedArray(X, mask=np.repeat(np.arange(80) < 3, X.shape[1]).reshape(X.shape))
+    for call in (FairMLPClassifier(eta=0).fit, FairMLPClassifier(eta=0).partial_fit):
+        with pytest.raises(ValueError, match=r"`X` must not have masked entries, got \d+ \(row 0, 1, 2\)"):
+            call(holes, y)
+    with pytest.raises(ValueError, match=r"`X` must not have masked entries, got \d+ \(row 0, 1, 2\)"):
+        clf.predict(holes)
+
+
 def test_a_whole_number_of_any_type_is_a_batch_size(few):
     X, y, race = few
     clf = FairMLPClassifier(**{**TINY, "batch_size": 32.0}).fit(X, y, sensitive_features=race)

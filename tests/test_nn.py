@@ -560,6 +560,10 @@ def batch(**changes):
             {"sample_weight": torch.tensor([1.0, 1, -2, 1])},
             "`sample_weight` must be finite and 0 or more, got -2",
         ),
+        (
+            {"groups": np.ma.MaskedArray([0, 1, 2, 1], mask=[0, 1, 0, 1])},
+            r"`groups` must not have masked entries, got 2 \(row 1, 3\)",
+        ),
         ({"sample_weight": torch.tensor([1.0, torch.nan, 1, 1])}, "finite and 0 or more, got nan"),
         (
             {"sample_weight": torch.ones(5)},

@@ -109,6 +109,35 @@ def test_from_estimator_equals_from_predictions(cls, model):
             np.testing.assert_array_equal(ours[1], theirs[1])
 
 
+@pytest.mark.parametrize("cls", [ParityCurveDisplay, RiskDistributionDisplay])
+def test_from_estimator_names_the_positive_label(cls):
+    words = np.array(["no", "yes"])[WORLD.y]
+    model = LogisticRegression().fit(WORLD.X, words)
+    cls.from_estimator(model, WORLD.X, words, parity="equal_opportunity", **DATA)  # no guess, no warning
+    risk = model.predict_proba(WORLD.X)[:, 1]
+    cls.from_predictions(words, risk, parity="equal_opportunity", pos_label="yes", **DATA)
+    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken"):
+        cls.from_predictions(words, risk, parity="equal_opportunity", **DATA)
+    model = LogisticRegression().fit(WORLD.X, WORLD.y)  # of other labels than the words
+    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken"):
+        cls.from_estimator(model, WORLD.X, words, parity="equal_opportunity", **DATA)
+
+
+@pytest.mark.parametrize("metric", ["auc", "accuracy"])
+def test_a_trade_off_by_the_positive_label(metric):
+    words = np.array(["late", "early"])[WORLD.y]
+    drawn = TradeoffDisplay.from_predictions(words, RISK, metric=metric, pos_label="early", **DATA)
+    assert drawn.quality == TradeoffDisplay.from_predictions(WORLD.y, RISK, metric=metric, **DATA).quality
+    with pytest.warns(UserWarning, match="'late', the last in the alphabet, is taken"):
+        TradeoffDisplay.from_predictions(words, RISK, metric=metric, **DATA)
+
+
+@pytest.mark.parametrize("threshold", [np.nan, "0.5", [0.4, 0.5], np.timedelta64(1, "D")])
+def test_a_trade_off_at_no_threshold(threshold):
+    with pytest.raises(ValueError, match=r"^`threshold` must be a finite number, got "):
+        TradeoffDisplay.from_predictions(WORLD.y, RISK, metric="accuracy", threshold=threshold, **DATA)
+
+
 def test_two_curves_on_one_axes_are_told_apart():
     _, ax = plt.subplots()
     fair = threshold_profile(None, np.random.default_rng(0).random(600), sensitive_features=GROUP)

@@ -75,7 +75,7 @@ def test_the_summary_is_plain_and_json_is_the_same_thing(report, tmp_path):
 @pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
 def test_gaps_are_the_profile_s(people, report, parity):
     names = {"sensitive_features": people["tree"], "parity": parity}
-    profile = threshold_profile(people["late"], people["score"], **names)
+    profile = threshold_profile(people["late"], people["score"], pos_label="yes", **names)
     entry = only(report.summary, parity)
     for name in ("max_gap", "mean_gap", "rank_gap"):
         assert entry[name]["value"] == getattr(profile, name)
@@ -559,6 +559,18 @@ def test_bad_data(people):
     missing = people["late"].where(people.index != 3)
     with pytest.raises(ValueError, match="`y_true` must not have missing values, got 1"):
         audit(missing, people["score"], positive="yes", **names)
+
+
+def test_a_cut_off_is_read_in_the_precision_of_the_scores():
+    score, group = np.array([0.1, 0.2, 0.3, 0.7] * 50, np.float32), np.repeat(["ash", "oak"], [80, 120])
+    for scores in (score, {"a": score, "b": score.astype(np.float16)}, pd.DataFrame({"a": score})):
+        summary = audit(None, scores, sensitive_features=group, threshold=0.2, **QUICK).summary
+        for column in summary["scores"]:
+            rates = [row["selection_rate"] for row in column["at_threshold"]["groups"]]
+            assert rates == [0.5, 0.5]
+            assert column["at_threshold"]["threshold"] == 0.2
+            assert column["at_threshold"]["at"] == "0.2"
+            assert column["parities"][0]["gap_at_threshold"]["value"] == 0
 
 
 @pytest.mark.parametrize("kind", ["to_html", "to_json"])

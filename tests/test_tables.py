@@ -209,8 +209,48 @@ def test_names_in_parquet(values, names, tmp_path):
 )
 def test_scores_in_parquet(values, numbers, tmp_path):
     score = read(parquet(s=values, g=["a", "b"]), tmp_path).scores["s"]
-    assert score.dtype == np.float64
+    assert score.dtype == (np.float16 if isinstance(values, np.ndarray) else np.float64)
     assert score.tolist() == numbers
+
+
+def test_single_precision_stays_single(tmp_path):
+    single = pa.array([0.2, 0.7], pa.float32())
+    for column in (single, single.dictionary_encode()):
+        table = read(parquet(s=column, g=["a", "b"]), tmp_path, weight="s")
+        assert table.scores["s"].dtype == np.float32  # so that a cut-off of 0.2 is read as one
+        assert str(table.scores["s"]) == "[0.2 0.7]"
+        assert table.weight.dtype == np.float64
+
+
+LARGE = [2**60 + i for i in range(9)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "s,g\n" + "".join(f"{number},a\n" for number in LARGE),
+        "s,g\n" + "".join(f" +{number}.0 ,a\n" for number in LARGE),
+        parquet(s=LARGE, g=["a"] * 9),
+        parquet(s=pa.array([2**63 + i for i in range(9)], pa.uint64()), g=["a"] * 9),
+        parquet(s=[Decimal(number) for number in LARGE], g=["a"] * 9),
+        parquet(s=[str(number) for number in LARGE], g=["a"] * 9),
+        parquet(s=pa.array(LARGE).dictionary_encode(), g=["a"] * 9),
+    ],
+    ids=short,
+)
+def test_whole_numbers_that_float64_cannot_tell_apart(data, tmp_path):
+    with refused(
+        "…: score column 's' must be numbers that differ in float64 too, got 9 distinct numbers of 2**53 or "
+        "more that become 1: subtract a constant from all"
+    ):
+        read(data, tmp_path)
+
+
+def test_whole_numbers_that_float64_can_tell_apart(tmp_path):
+    apart = [2**60, 2**60 + 256, -(2**60), 2**53, 2**53 - 1]
+    written = "".join(f"{number},a\n" for number in apart) + "1152921504606846976.00,a\n1e300,a\n1E+300,a\n"
+    score = read("s,g\n" + written, tmp_path).scores["s"]
+    assert score.tolist() == [float(number) for number in apart] + [2.0**60, 1e300, 1e300]
 
 
 def test_a_name_that_no_row_has_is_no_group(tmp_path):

@@ -17,6 +17,7 @@ from evenrisk._validation import (
     check_alignment,
     check_binary,
     check_cells,
+    check_features,
     check_groups,
     check_length,
     check_weight,
@@ -156,6 +157,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_X(self, X: Any) -> Any:
         """Check the features to fit, and remember their number and names."""
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        check_features(X)
         return validate_data(self, X, accept_sparse=sparse, dtype=self._dtypes())
 
     def _dtypes(self) -> Any:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
-from evenrisk._validation import check_number
+from evenrisk._validation import check_features, check_number
 from evenrisk._xp import is_sparse
 from evenrisk.calibration import Line
 from evenrisk.losses import Loss
@@ -37,6 +37,7 @@ class LinearScores(FairClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
+        check_features(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         w = self.coef_[0]
         # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._tables._messages import TableError, Wanted, listed, meant, quoted, refuse_rows
+from evenrisk._validation._arrays import merged
 from evenrisk._validation._groups import MAX_GROUPS
 
 MAX_LABELS = 10_000  # values of a label, one of which is positive; beyond this it is a measurement
@@ -19,18 +20,20 @@ PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")  # 02139 is a name
 
 
 def numbers(wanted: Wanted, column: Any) -> np.ndarray:
-    """Finite numbers (float64); booleans are 0 and 1, text is parsed."""
+    """Finite numbers; booleans are 0 and 1, text is parsed. Narrower floats than float64 stay narrow."""
     value = _floats(wanted, column)
     bad = ~np.isfinite(value)
     if bad.any():
         came = column[int(np.argmax(bad))].as_py()
         refuse_rows(wanted, "be finite numbers", quoted(came), bad, _number_hint(came))
+    if lost := merged(value, lambda rows: _exact(column, rows)):
+        raise TableError(f"{wanted} must be numbers that differ in float64 too, got {lost}")
     return value
 
 
 def weights(wanted: Wanted, column: Any) -> np.ndarray:
-    """Numbers, none negative, not all 0."""
-    value = numbers(wanted, column)
+    """Numbers (float64), none negative, not all 0."""
+    value = numbers(wanted, column).astype(np.float64)
     if (value < 0).any():
         came = column[int(np.argmax(value < 0))].as_py()
         refuse_rows(wanted, "not be negative", str(came), value < 0)
@@ -69,7 +72,7 @@ def binary(wanted: Wanted, column: Any, positive: str | None) -> tuple[np.ndarra
 
 
 def _floats(wanted: Wanted, column: Any) -> np.ndarray:
-    """Numbers (float64); NaN where a row has none."""
+    """Numbers, float64 or narrower floats; NaN where a row has none."""
     import pyarrow as pa
 
     column, kind = _decoded(column)
@@ -83,7 +86,16 @@ def _floats(wanted: Wanted, column: Any) -> np.ndarray:
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise TableError(f"{wanted} must be numbers, got values of type {kind}")
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+    value = np.asarray(column.to_numpy())
+    return value if value.dtype.kind == "f" else value.astype(np.float64)
+
+
+def _exact(column: Any, rows: np.ndarray) -> list[Any]:
+    """Numbers of some rows to their last digit."""
+    import pyarrow as pa
+
+    values = _decoded(column)[0].filter(pa.array(rows)).to_pylist()
+    return [Decimal(value.strip()) if isinstance(value, str) else value for value in values]
 
 
 def _parsed(column: Any) -> Any:

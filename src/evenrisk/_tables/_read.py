@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Table:
     """What an audit needs of a file; no value is missing."""
 
-    scores: dict[str, np.ndarray]  # (n,) float64 each, finite, in the order asked for
+    scores: dict[str, np.ndarray]  # (n,) float64 or narrower, finite, in the order asked for
     groups: pd.DataFrame  # a categorical column of text each, in the order asked for
     label: np.ndarray | None  # (n,) bool: True is positive
     label_words: tuple[str, str] | None  # negative and positive in the file's words

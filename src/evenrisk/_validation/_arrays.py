@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +12,15 @@ import numpy as np
 from evenrisk._validation._warnings import MisalignedIndexWarning, tell
 
 T = TypeVar("T")
+
+ALL_WHOLE = 2.0**53  # up to here every whole number is a float64
+DATES = "dates or times"
+# what NumPy would parse, or take for numbers: kinds of arrays, and of entries among objects
+_FOREIGN: dict[str, tuple[str, tuple[type, ...]]] = {
+    "text": ("SUT", (str, bytes)),
+    DATES: ("mM", (np.datetime64, np.timedelta64, date, timedelta)),
+    "complex numbers": ("c", (complex,)),
+}
 
 
 def check_member(name: str, value: Any, known: Mapping[str, T], kind: Any) -> T:
@@ -32,28 +43,37 @@ def check_choice(name: str, value: Any, known: Sequence[str], *, or_none: bool =
 
 def check_number(name: str, value: Any, *, low: float, strict: bool = False, whole: bool = False) -> float:
     """Let a finite number of at least `low` (above it, if strict) pass."""
-    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    good = good and bool(np.isfinite(value)) and (value > low if strict else value >= low)
+    good = _is_number(value) and (value > low if strict else value >= low)
     if good and not (whole and int(value) != value):
         return value
     kind = "a whole number" if whole else "a finite number"
     bound = "" if low == -np.inf else f" {'above' if strict else 'of at least'} {low}"
-    raise ValueError(f"`{name}` must be {kind}{bound}, got {value!r}")
+    raise ValueError(f"`{name}` must be {kind}{bound}, got {value!r:.60}")
 
 
 def check_fraction(name: str, value: Any, *, one: bool = False) -> float:
     """Let a number between 0 and 1 pass, neither of them (1 too, if `one`)."""
-    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if good and value > 0 and (value < 1 or (one and value == 1)):
+    if _is_number(value) and value > 0 and (value < 1 or (one and value == 1)):
         return float(value)
     upto = "at most" if one else "below"
-    raise ValueError(f"`{name}` must be a number above 0 and {upto} 1, got {value!r}")
+    raise ValueError(f"`{name}` must be a number above 0 and {upto} 1, got {value!r:.60}")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a finite number that float64 can hold; NumPy counts times among the whole numbers."""
+    if isinstance(value, (bool, np.timedelta64)):
+        return False
+    try:
+        return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndarray:
     """Weights (n,): finite, none negative, not all 0. None is a view of one 1, which takes no memory."""
     if sample_weight is None:
         return np.broadcast_to(np.ones((), dtype=dtype), (n,))
+    refuse_masked("sample_weight", sample_weight)
     try:
         weight = _numbers("sample_weight", sample_weight, dtype)
     except ValueError as error:
@@ -75,8 +95,9 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
     from sklearn.utils.multiclass import check_classification_targets
 
     _refuse_missing(strict(y), name)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(in_one_piece(y), warn=True)
     _refuse_missing(y, name)
+    _refuse_dates(y, name)
     check_classification_targets(y)
     classes = np.unique(y)
     if len(classes) > 2:
@@ -89,42 +110,123 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
     return (y == classes[-1]).astype(np.int8), classes
 
 
+def check_positive(
+    y: Any, pos_label: Any, name: str = "y", *, argument: str = "pos_label", at_least: int = 2
+) -> tuple[np.ndarray, list[Any]]:
+    """Encode `pos_label` as 1 and all other labels, one or more, as 0 (int8); also give those others."""
+    values = y if hasattr(y, "iloc") else strict(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values.iloc[:, 0] if hasattr(values, "iloc") else values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"`{name}` must have one label per row, shape (n,), got shape {values.shape}")
+    code, labels = factorize(name, values)
+    if (code < 0).any():
+        raise ValueError(f"`{name}` must not have missing values, got {int((code < 0).sum())}")
+    _refuse_dates(np.asarray(labels), name)
+    found = np.array([bool(label == pos_label) for label in labels])
+    if (not found.any() or found.all()) and len(found) > 2 - at_least:
+        raise ValueError(
+            f"`{argument}` must be one of two or more labels in `{name}`, got {pos_label!r} and labels "
+            f"{listed(list(labels))}"
+        )
+    return found[code].astype(np.int8), [label for label in labels if label != pos_label]
+
+
+def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
+    """Code values by those that occur, in the order of their first row; −1 where one is missing."""
+    import pandas as pd
+
+    try:
+        # pandas hashes Python strings, not fixed-width ones
+        return pd.factorize(values.astype(object) if values.dtype.kind in "SU" else values)
+    except TypeError as error:
+        raise ValueError(
+            f"`{name}` must have text, numbers, booleans or dates for entries, got an {error}"
+        ) from error
+
+
 def check_scores(y_score: Any) -> np.ndarray:
-    """Scores (n,): finite numbers; float32 stays float32."""
-    score = np.asarray(y_score)
+    """Scores (n,): finite numbers; float16 and float32 stay as they are."""
+    refuse_masked("y_score", y_score)
+    score = _numbers("y_score", y_score)
     if score.ndim == 2 and score.shape[1] == 1:
         score = score[:, 0]
     if score.ndim != 1:
         raise ValueError(f"`y_score` must have one score per row, shape (n,), got shape {score.shape}")
     if score.size == 0:
         raise ValueError("`y_score` must have at least 1 row, got 0")
-    if score.dtype not in (np.float32, np.float64):
-        score = _numbers("y_score", score, np.float64)
+    if lost := merged(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
+        raise ValueError(f"`y_score` must be numbers that differ in float64 too, got {lost}")
     if not np.isfinite(score).all():
         raise ValueError(f"`y_score` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
     return score
 
 
-def check_thresholds(thresholds: Any) -> np.ndarray:
-    """Cut-offs (r,): finite numbers, one or several."""
-    t = np.atleast_1d(_numbers("thresholds", thresholds, np.float64))
-    if t.ndim != 1 or t.size == 0 or not np.isfinite(t).all():
-        raise ValueError(f"`thresholds` must be one finite number or several, got {thresholds!r:.60}")
+def check_thresholds(name: str, thresholds: Any) -> np.ndarray:
+    """Cut-offs (float64), one number or several: infinite ones select all or nobody, NaN decides nothing."""
+    t = _numbers(name, thresholds, np.float64)  # a masked one is NaN
+    if np.isnan(t).any():
+        raise ValueError(f"`{name}` must be numbers, one or several, got {thresholds!r:.60}")
     return t
 
 
-def _numbers(name: str, values: Any, dtype: Any) -> np.ndarray:
-    """Real numbers as an array; text is not parsed."""
+def _numbers(name: str, values: Any, dtype: Any = None) -> np.ndarray:
+    """Real numbers as an array of `dtype`, else of float64 or a narrower float; text is not parsed."""
     array = strict(values)
-    is_text = array.dtype.kind in "SU" or (
-        array.dtype.kind == "O" and any(isinstance(value, (str, bytes)) for value in array.flat)
-    )
     try:
-        if is_text or array.dtype.kind == "c":
-            raise TypeError("text" if is_text else "complex numbers")
-        return array.astype(dtype, copy=False)
-    except (TypeError, ValueError) as error:
+        if foreign := [what for what in _FOREIGN if _holds(what, array)]:
+            raise TypeError(foreign[0])
+        if isinstance(values, (list, tuple)):
+            array = np.asarray(array.tolist())  # a list of float32 is float32
+        narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 8
+        return array.astype(dtype or (array.dtype if narrow else np.float64), copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`{name}` must be numbers, got {error}") from error
+
+
+def _holds(what: str, array: np.ndarray) -> bool:
+    """Whether some entries are text, dates or times, or complex numbers."""
+    kinds, types = _FOREIGN[what]
+    if array.dtype.kind == "O":
+        return any(isinstance(value, types) for value in array.flat)
+    return array.dtype.kind in kinds
+
+
+def merged(number: np.ndarray, exact: Callable[[np.ndarray], list[Any]]) -> str:
+    """Say how many numbers of 2⁵³ or more differed as they came and do not in float64; nothing if all do.
+
+    `exact` gives the numbers of some rows (a mask) to their last digit.
+    """
+    if number.dtype != np.float64:  # narrower ones are as they came
+        return ""
+    large = np.abs(number) >= ALL_WHOLE
+    before, after = (len(set(exact(large))), len(np.unique(number[large]))) if large.any() else (0, 0)
+    if before <= after:
+        return ""
+    return f"{before} distinct numbers of 2**53 or more that become {after}: subtract a constant from all"
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Refuse a masked array with masked entries, which NumPy would hand on without its mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        masked = np.atleast_1d(np.ma.getmaskarray(values))
+        rows = np.flatnonzero(masked.reshape(len(masked), -1).any(axis=1))
+        came = f"{np.count_nonzero(masked)} (row {listed(rows, 3)})"
+        raise ValueError(f"`{name}` must not have masked entries, got {came}")
+
+
+def check_features(X: Any) -> None:
+    """Refuse features that scikit-learn would take for numbers: masked entries, dates and times."""
+    refuse_masked("X", X)
+    kinds: dict[str, Any] = {"": getattr(X, "dtype", None)}
+    if hasattr(X, "columns"):
+        import narwhals as nw
+
+        frame: Any = nw.from_native(X, pass_through=True, eager_only=True)
+        kinds = dict(frame.schema) if isinstance(frame, nw.DataFrame) else {}
+    for name, kind in kinds.items():
+        if getattr(kind, "kind", "f") in "mM" or (hasattr(kind, "is_temporal") and kind.is_temporal()):
+            raise ValueError(f"`X` must be numbers, got {DATES}" + (f" in {name!r}" if name else ""))
 
 
 def check_length(name: str, length: int, n: int) -> None:
@@ -158,10 +260,31 @@ def check_flag(name: str, value: Any) -> None:
 def strict(values: Any) -> np.ndarray:
     """An array that keeps None, NaN and masks apart from text: ['a', nan] must not make a group 'nan'."""
     if isinstance(values, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(values)
+        if not mask.any():
+            return np.asarray(values)
         plain = np.array(values.data, dtype=object)
-        plain[np.ma.getmaskarray(values)] = None
+        plain[mask] = None
         return plain
-    return np.asarray(values, dtype=object) if isinstance(values, (list, tuple)) else np.asarray(values)
+    if not isinstance(values, (list, tuple)):
+        return np.asarray(in_one_piece(values))
+    array = np.asarray(values, dtype=object)
+    masked = [value is np.ma.masked for value in array.flat]
+    if any(masked):
+        array[np.reshape(masked, array.shape)] = None
+    return array
+
+
+def in_one_piece(values: Any) -> Any:
+    """Join a chunked array of pyarrow: in chunks, the nulls of a dictionary turn into one of its values."""
+    is_chunked = hasattr(values, "combine_chunks") and hasattr(values, "type")
+    return values.combine_chunks() if is_chunked else values
+
+
+def _refuse_dates(y: np.ndarray, name: str) -> None:
+    """Refuse dates and times among labels: NaT would be one of them."""
+    if _holds(DATES, y):
+        raise ValueError(f"`{name}` must have labels that are numbers, text or booleans, got {DATES}")
 
 
 def _refuse_missing(y: np.ndarray, name: str) -> None:

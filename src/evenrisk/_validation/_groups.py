@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from evenrisk._validation._arrays import check_length, listed, strict
+from evenrisk._validation._arrays import check_length, factorize, listed, strict
 from evenrisk._validation._warnings import SmallCellWarning
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
@@ -50,12 +51,14 @@ def group_name(label: Any) -> str:
     """Write a group's label as text; crossed columns are joined by ×."""
     if isinstance(label, tuple):
         return " × ".join(group_name(part) for part in label)
+    if isinstance(label, datetime):
+        return label.isoformat().removesuffix("T00:00:00")
     return str(label.item() if isinstance(label, np.generic) else label)
 
 
 def check_groups(sensitive_features: Any, n: int) -> Groups:
     """Encode the protected attribute: one column, or several crossed into intersectional groups."""
-    columns = _columns(sensitive_features)
+    columns = group_columns(sensitive_features)
     encoded = []
     for name, column in columns:
         check_length("sensitive_features", len(column), n)
@@ -71,7 +74,15 @@ def check_groups(sensitive_features: Any, n: int) -> Groups:
             f"`sensitive_features` must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
             f"in {n} rows: cut a measured attribute into classes first"
         )
-    return Groups(code.astype(np.int32), labels)
+    groups = Groups(code.astype(np.int32), labels)
+    names = groups.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"`sensitive_features` must have groups of different names, got {names.count(twice)} groups that "
+            f"are written {twice}"
+        )
+    return groups
 
 
 def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
@@ -95,22 +106,26 @@ def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, st
         warnings.warn(message, SmallCellWarning, stacklevel=stacklevel + 1)
 
 
-def _columns(values: Any) -> list[tuple[str, Any]]:
+def group_columns(values: Any) -> list[tuple[str, Any]]:
     """Split the attribute into named one-dimensional columns."""
     import narwhals as nw
 
     if isinstance(values, Mapping):
-        columns = [(str(name), strict(column)) for name, column in values.items()]
+        opened = {str(name): (column, _opened(column)) for name, column in values.items()}
+        columns = [
+            (name, _values(series) if isinstance(series, nw.Series) else strict(column))
+            for name, (column, series) in opened.items()
+        ]
         if not columns or any(column.ndim != 1 for _, column in columns):
             raise ValueError(f"`sensitive_features` must map names to columns, got {values!r:.60}")
         return columns
-    frame: Any = nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
+    frame = _opened(values)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
             raise ValueError("`sensitive_features` must have at least 1 column, got a frame with none")
-        return [(str(column.name), column.to_numpy()) for column in frame.iter_columns()]
+        return [(str(column.name), _values(column)) for column in frame.iter_columns()]
     if isinstance(frame, nw.Series):
-        return [(str(frame.name or ""), frame.to_numpy())]
+        return [(str(frame.name or ""), _values(frame))]
     array = strict(values)
     if array.ndim == 0:
         raise ValueError(
@@ -125,13 +140,35 @@ def _columns(values: Any) -> list[tuple[str, Any]]:
     )
 
 
-def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Code a column by its sorted distinct values."""
+def _opened(values: Any) -> Any:
+    """A data frame or column of any library as narwhals knows it; anything else as it is."""
+    import narwhals as nw
+
+    if type(values).__module__ == "pyarrow.lib":
+        import pyarrow as pa
+
+        values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
+    return nw.from_native(values, pass_through=True, allow_series=True, eager_only=True)
+
+
+def _values(series: Any) -> np.ndarray:
+    """The entries of a column of a data frame."""
     import pandas as pd
 
-    if column.dtype.kind in "SU":
-        column = column.astype(object)  # pandas hashes Python strings, not fixed-width ones
-    code, labels = pd.factorize(column)
+    zone = getattr(series.dtype, "time_zone", None)
+    if zone is not None:  # NumPy has no time zones
+        utc = pd.Series(series.to_numpy()).dt.tz_localize("UTC")
+        return np.asarray(utc.dt.tz_convert(zone), dtype=object)
+    return strict(series.to_native()) if series.implementation.is_pyarrow() else series.to_numpy()
+
+
+def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Code a column by its sorted distinct values."""
+    if column.ndim != 1:
+        raise ValueError(f"`sensitive_features` must have one value per row, got shape {column.shape[1:]}")
+    code, found = factorize("sensitive_features", column)
+    again, labels = factorize("sensitive_features", _objects(found))
+    code = np.append(again, -1)[code]
     if (code < 0).any():
         rows = np.flatnonzero(code < 0)
         where = f" in {name!r}" if name else ""
@@ -150,16 +187,31 @@ def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
     return rank[code], labels[order]
 
 
+def _objects(labels: Any) -> np.ndarray:
+    """Labels as they are, but for dates, which NumPy counts in nanoseconds, and pyarrow's hidden nulls."""
+    import pandas as pd
+
+    labels = np.asarray(labels)
+    if labels.dtype.kind not in "mMO":
+        return labels
+    plain = np.empty(len(labels), dtype=object)
+    for i, label in enumerate(labels):
+        if isinstance(label, np.datetime64):
+            label = pd.Timestamp(label)
+        elif isinstance(label, np.timedelta64):
+            label = pd.Timedelta(label)
+        plain[i] = label.as_py() if hasattr(label, "as_py") else label
+    return plain
+
+
 def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Cross several coded columns into the combinations that occur, labelled by tuples."""
-    shape = tuple(len(labels) for _, labels in encoded)
-    flat = np.ravel_multi_index(tuple(code for code, _ in encoded), shape)
-    present, code = np.unique(flat, return_inverse=True)
-    parts = np.unravel_index(present, shape)
-    crossed = np.empty(len(present), dtype=object)
-    for i in range(len(present)):
-        crossed[i] = tuple(
-            labels[part[i]].item() if isinstance(labels[part[i]], np.generic) else labels[part[i]]
-            for (_, labels), part in zip(encoded, parts, strict=True)
-        )
-    return code.reshape(-1), crossed
+    code = np.zeros(len(encoded[0][0]), dtype=np.int64)
+    for column, labels in encoded:  # one by one: the product of all sizes may be beyond any integer
+        code = np.unique(code * len(labels) + column, return_inverse=True)[1].reshape(-1)
+    row = np.unique(code, return_index=True)[1]  # one row of each combination
+    crossed = np.empty(len(row), dtype=object)
+    for i in range(len(row)):
+        parts = (labels[column[row[i]]] for column, labels in encoded)
+        crossed[i] = tuple(part.item() if isinstance(part, np.generic) else part for part in parts)
+    return code, crossed

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from threadpoolctl import threadpool_limits
 
 from evenrisk._estimator import FairClassifier, TrainingData, diagnose
-from evenrisk._validation import check_member, check_number
+from evenrisk._validation import check_features, check_member, check_number
 from evenrisk._xp import is_sparse
 from evenrisk.boosting._rounds import Descent
 from evenrisk.boosting._sets import check_set, listed_sets
@@ -216,6 +216,7 @@ class BoostedClassifier(FairClassifier):
 
     def _features(self, X: Any, *, reset: bool) -> Any:
         """Check X: frames pass as they are, for their categories' sake."""
+        check_features(X)
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
         if not hasattr(X, "iloc"):

@@ -152,7 +152,7 @@ class Inferred:
         Parameters
         ----------
         threshold : float, default=None
-            Where to give the gap.
+            Where to give the gap; read in the precision of the scores.
         level : float, default=0.95
             Probability, of each interval on its own.
         n_resamples : int, default=1000
@@ -193,4 +193,6 @@ class Inferred:
         """
         check_fraction("level", level)
         rows = cast("ThresholdProfile", self)._rows
+        if not rows.parity.needs_label:  # else it was told when the profile was made
+            rows.tell_guess()
         return discrimination(rows, level, inference.check_resamples(n_resamples, level), random_state)

@@ -14,8 +14,11 @@ from evenrisk._validation import (
     check_groups,
     check_length,
     check_member,
+    check_positive,
     check_scores,
     check_weight,
+    listed,
+    tell,
 )
 from evenrisk.parity import PARITIES, Parity, cell_codes
 
@@ -31,6 +34,17 @@ class ScoredRows:
     weight: np.ndarray  # (n,)
     group: np.ndarray  # (n,) 0 … k−1
     label: np.ndarray | None  # (n,) in {0, 1}
+    precision: np.dtype[Any]  # of the scores as they came: float16, float32 or float64
+    guess: str = ""  # which label was taken for the positive one, where that is not plain
+
+    def cut_offs(self, t: np.ndarray) -> np.ndarray:
+        """Read cut-offs in the precision of the scores, as NumPy does in ``score > 0.2``.
+
+        A score of 0.2 in float32 lies above 0.2 in float64: read as it is, the cut-off would select people
+        whose score is the cut-off.
+        """
+        with np.errstate(over="ignore"):  # what is beyond all scores may be infinite
+            return t.astype(self.precision)
 
     @property
     def n_cells(self) -> int:
@@ -41,6 +55,11 @@ class ScoredRows:
     def weighted(self) -> bool:
         """Whether some rows weigh more than others."""
         return bool((self.weight != self.weight[0]).any())
+
+    def tell_guess(self) -> None:
+        """Warn where the positive label was guessed; for all who look at labels."""
+        if self.guess:
+            tell(self.guess, UserWarning)
 
     def take(self, kept: np.ndarray) -> ScoredRows:
         """Keep some rows (a mask or an index), and all groups."""
@@ -60,14 +79,21 @@ class ScoredRows:
 
 
 def scored_rows(
-    y_true: Any, y_score: Any, sensitive_features: Any, parity: str | Parity, sample_weight: Any
+    y_true: Any,
+    y_score: Any,
+    sensitive_features: Any,
+    parity: str | Parity,
+    sample_weight: Any,
+    pos_label: Any = None,
 ) -> ScoredRows:
     """Check everything once."""
     named = {"y_true": y_true, "y_score": y_score, "sensitive_features": sensitive_features}
     check_alignment(**named, sample_weight=sample_weight)
     rule = ScoredRows.rule(parity)
     score = check_scores(y_score)
-    n = len(score)
+    n, precision = len(score), score.dtype
+    if precision == np.float16:
+        score = score.astype(np.float32)  # differences of halves need more digits
     weight = check_weight(sample_weight, n)
     if sensitive_features is None:
         raise ValueError("`sensitive_features` is required: the group of each row, got None")
@@ -75,12 +101,10 @@ def scored_rows(
     if abs(exponent) > 100:  # sums of squares would overflow or vanish; powers of two change no digit
         weight = np.ldexp(weight, -exponent)
     groups = check_groups(sensitive_features, n)
-    y = None
     if y_true is None and rule.needs_label:
         raise ValueError(f"`y_true` is required under {rule.name}, got None")
-    if y_true is not None:
-        # where the rule does not look at labels, a fold with one of them is as good as any
-        y, _ = check_binary(y_true, "y_true", at_least=2 if rule.needs_label else 1)
+    y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
+    if y is not None:
         check_length("y_true", len(y), n)
     if not weight.all():
         kept = weight > 0
@@ -89,4 +113,24 @@ def scored_rows(
     code = cell_codes(rule, y, groups.code, len(groups.labels))
     names = rule.cell_names([repr(name) for name in groups.names])
     check_cells(code, names, stacklevel=4)
-    return ScoredRows(rule, tuple(groups.names), score, code, weight, groups.code, y)
+    return ScoredRows(rule, tuple(groups.names), score, code, weight, groups.code, y, precision, guess)
+
+
+def _labels(y_true: Any, pos_label: Any, *, at_least: int) -> tuple[np.ndarray | None, str]:
+    """Labels as 0 and 1, and where they are words which one was taken for 1.
+
+    Where the rule does not look at labels, a fold with one of them is as good as any.
+    """
+    if y_true is None:
+        if pos_label is not None:
+            raise ValueError(f"`pos_label` needs `y_true`, got {pos_label!r} and no labels")
+        return None, ""
+    if pos_label is not None:
+        return check_positive(y_true, pos_label, "y_true", at_least=at_least)[0], ""
+    y, classes = check_binary(y_true, "y_true", at_least=at_least)
+    if not isinstance(classes[0], str):
+        return y, ""
+    return y, (
+        f"`y_true` has the labels {listed(classes)}: {listed(classes[-1:])}, the last in the alphabet, is "
+        "taken for the positive one, which a high score means. Pass `pos_label` to say which one it is"
+    )

@@ -2,7 +2,8 @@
 
 Conventions
 -----------
-k groups, r thresholds; a person is selected iff score > t. Counts are rows; rates use the weights.
+k groups, r thresholds; a person is selected iff score > t, with t read in the precision of the scores. Counts
+are rows; rates use the weights.
 """
 
 from __future__ import annotations
@@ -104,22 +105,31 @@ class Decisions:
 
 
 def decisions(
-    y_true: Any, y_score: Any, *, sensitive_features: Any, thresholds: Any, sample_weight: Any = None
+    y_true: Any,
+    y_score: Any,
+    *,
+    sensitive_features: Any,
+    thresholds: Any,
+    sample_weight: Any = None,
+    pos_label: Any = None,
 ) -> Decisions:
     """Count what each cut-off decides in every group.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Two labels of any kind; the second in sorted order is the positive one.
+        Two labels of any kind.
     y_score : array-like of shape (n,)
         Scores, any finite numbers.
     sensitive_features : array-like of shape (n,) or (n, m)
         The group of each row; several columns are crossed.
     thresholds : float or array-like of shape (r,)
-        The cut-offs.
+        The cut-offs, read in the precision of the scores. Infinite ones select everybody or nobody.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
+    pos_label : label, default=None
+        The positive label; the second in sorted order if None, with a warning where labels are words. With
+        more than two labels, it against the rest.
 
     Returns
     -------
@@ -137,8 +147,13 @@ def decisions(
     array([[0.576],
            [0.331]])
     """
-    rows = scored_rows(y_true, y_score, sensitive_features, "demographic_parity", sample_weight)
-    return count(rows, check_thresholds(thresholds))
+    data = (y_true, y_score, sensitive_features)
+    rows = scored_rows(*data, "demographic_parity", sample_weight, pos_label)
+    t = np.atleast_1d(check_thresholds("thresholds", thresholds))
+    if t.ndim != 1 or t.size == 0:
+        raise ValueError(f"`thresholds` must be one number or several, shape (r,), got shape {t.shape}")
+    rows.tell_guess()
+    return count(rows, t)
 
 
 def count(rows: ScoredRows, t: np.ndarray) -> Decisions:
@@ -169,9 +184,10 @@ def _above(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rows, rows above t, weight and weight above t of each set of rows."""
     n, above, total, heavy = [], [], [], []
+    asked = rows.cut_offs(t)
     for index in members:
         order = index[np.argsort(rows.score[index], kind="stable")]
-        at = np.searchsorted(rows.score[order], t, side="right")
+        at = np.searchsorted(rows.score[order], asked, side="right")
         below = np.concatenate([[0.0], np.cumsum(rows.weight[order])])
         n.append(len(order))
         above.append(len(order) - at)

@@ -42,6 +42,7 @@ def risk_distribution(
     parity: str | Parity = "demographic_parity",
     sample_weight: Any = None,
     n_bins: int = 40,
+    pos_label: Any = None,
 ) -> RiskDistribution:
     """Measure the distribution of a score in every group.
 
@@ -59,6 +60,8 @@ def risk_distribution(
         Weight of each row.
     n_bins : int, default=40
         Number of bins.
+    pos_label : label, default=None
+        The positive label, as in :func:`threshold_profile`.
 
     Returns
     -------
@@ -66,7 +69,9 @@ def risk_distribution(
         Edges and densities.
     """
     n_bins = int(check_number("n_bins", n_bins, low=1, whole=True))
-    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight)
+    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label)
+    if rows.parity.needs_label:
+        rows.tell_guess()
     low, high = score_range(rows.score)
     return distribution_of(rows, np.histogram_bin_edges(rows.score, n_bins, (low, high)))
 

@@ -2,9 +2,11 @@
 
 Conventions
 -----------
-t (m,) the distinct scores, ascending; a person is selected iff score > t. h strata, k groups;
-rates (h, k, m). The gap in a stratum is the largest minus the smallest rate over groups. The curve, `at`,
-`interval` and `std` use the **mean** over strata, as the paper does; `max_gap` takes the **worst** stratum.
+t (m,) the distinct scores, ascending; a person is selected iff score > t. A threshold that is asked for is
+read in the precision of the scores: of float32 scores, 0.2 selects those above 0.2 in float32, as
+``score > 0.2`` does in NumPy. h strata, k groups; rates (h, k, m). The gap in a stratum is the largest minus
+the smallest rate over groups. The curve, `at`, `interval` and `std` use the **mean** over strata, as the
+paper does; `max_gap` takes the **worst** stratum.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenrisk._validation import check_choice
+from evenrisk._validation import check_choice, check_number, check_thresholds
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.metrics._inferred import Inferred
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
@@ -126,7 +128,7 @@ class ThresholdProfile(Inferred):
         Parameters
         ----------
         t : float or array-like of shape (r,)
-            Thresholds.
+            Thresholds, read in the precision of the scores. Infinite ones select everybody or nobody.
 
         Returns
         -------
@@ -134,7 +136,8 @@ class ThresholdProfile(Inferred):
             Share of each group with a score above t, by stratum and group.
         """
         everybody = np.ones((*self.rates.shape[:2], 1))  # below the smallest score all are selected
-        index = np.searchsorted(self.thresholds, np.asarray(t), side="right")
+        asked = self._rows.cut_offs(check_thresholds("t", t))
+        index = np.searchsorted(self.thresholds, asked, side="right")
         return np.concatenate([everybody, self.rates], axis=2)[..., index]
 
     def at(self, t: Any, *, strata: str = "mean") -> Any:
@@ -143,7 +146,7 @@ class ThresholdProfile(Inferred):
         Parameters
         ----------
         t : float or array-like of shape (r,)
-            Thresholds.
+            Thresholds, read in the precision of the scores. Infinite ones select everybody or nobody.
         strata : {"mean", "worst"}, default="mean"
             The paper's mean over strata, or the worst of them.
 
@@ -166,7 +169,7 @@ class ThresholdProfile(Inferred):
         Parameters
         ----------
         lo, hi : float
-            The range.
+            The range; `lo` is not above `hi`.
 
         Returns
         -------
@@ -183,7 +186,7 @@ class ThresholdProfile(Inferred):
         Parameters
         ----------
         lo, hi : float
-            The range.
+            The range; `lo` is not above `hi`.
 
         Returns
         -------
@@ -194,6 +197,8 @@ class ThresholdProfile(Inferred):
 
     def _paper_curve(self, lo: float, hi: float) -> np.ndarray:
         """Give the gap at 41 thresholds in [lo, hi]."""
+        check_number("lo", lo, low=-np.inf)
+        check_number("hi", hi, low=lo)
         lowest, highest = self.thresholds[0], self.thresholds[-1]
         if (lowest < 0 or highest > 1) and self.rates_at(lo).tolist() == self.rates_at(hi).tolist():
             warnings.warn(
@@ -236,22 +241,26 @@ def threshold_profile(
     sensitive_features: Any,
     parity: str | Parity = "demographic_parity",
     sample_weight: Any = None,
+    pos_label: Any = None,
 ) -> ThresholdProfile:
     """Measure the gap between groups at every threshold, for any score.
 
     Parameters
     ----------
     y_true : array-like of shape (n,) or None
-        Two labels of any kind; the second in sorted order is the positive one. May be None under
-        demographic parity.
+        Two labels of any kind. May be None under demographic parity.
     y_score : array-like of shape (n,)
-        Scores: probabilities, percentages, raw scores, any finite numbers.
+        Scores: probabilities, percentages, raw scores, any finite numbers. Whole numbers beyond 2⁵³ must
+        differ in float64 too.
     sensitive_features : array-like of shape (n,) or (n, m)
         The group of each row; several columns are crossed.
     parity : str or Parity, default="demographic_parity"
         "demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality", or a rule.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
+    pos_label : label, default=None
+        The positive label, which a high score means; the second in sorted order if None, with a warning
+        where labels are words and are looked at. With more than two labels, it against the rest.
 
     Returns
     -------
@@ -268,7 +277,10 @@ def threshold_profile(
     >>> threshold_profile(data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features)
     ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.245 at 4, ...
     """
-    return profile_of(scored_rows(y_true, y_score, sensitive_features, parity, sample_weight))
+    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label)
+    if rows.parity.needs_label:
+        rows.tell_guess()
+    return profile_of(rows)
 
 
 def profile_of(rows: ScoredRows) -> ThresholdProfile:

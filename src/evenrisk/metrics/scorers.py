@@ -20,13 +20,16 @@ _DOCSTRING = """{what}, under {parity}.
     Parameters
     ----------
     y_true : array-like of shape (n,){or_none}
-        Two labels of any kind; the second in sorted order is the positive one.
+        Two labels of any kind.
     y_score : array-like of shape (n,)
         Scores, any finite numbers.
     sensitive_features : array-like of shape (n,) or (n, m)
         The group of each row; several columns are crossed.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
+    pos_label : label, default=None
+        The positive label, which a high score means, as in :func:`threshold_profile`; ``make_scorer`` passes
+        it on, and scores by the probability of that label.
 
     Returns
     -------
@@ -38,13 +41,21 @@ _DOCSTRING = """{what}, under {parity}.
 def _scorer(statistic: str, parity: str) -> Callable[..., float]:
     attribute = f"{statistic}_gap"
 
-    def difference(y_true: Any, y_score: Any, *, sensitive_features: Any, sample_weight: Any = None) -> float:
+    def difference(
+        y_true: Any,
+        y_score: Any,
+        *,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        pos_label: Any = None,
+    ) -> float:
         profile = threshold_profile(
             y_true,
             y_score,
             sensitive_features=sensitive_features,
             parity=parity,
             sample_weight=sample_weight,
+            pos_label=pos_label,
         )
         return float(getattr(profile, attribute))
 

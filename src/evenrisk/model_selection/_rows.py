@@ -18,6 +18,7 @@ from evenrisk._validation import (
     check_groups,
     check_length,
     check_weight,
+    refuse_masked,
 )
 from evenrisk.metrics import ThresholdProfile, threshold_profile
 from evenrisk.model_selection._folds import Data, Scores, Tunable, make_splits
@@ -40,6 +41,7 @@ class Rows:
         check_alignment(X=data.X, y=data.y, **given)
         if data.y is None:
             raise ValueError("`y` must have one label per row, got None")
+        refuse_masked("X", data.X)
         X = data.X.tocsr() if issparse(data.X) else data.X
         n = _num_samples(X)
         y, classes = check_binary(data.y)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from evenrisk._validation import check_features
 from evenrisk.distances import Distance
 from evenrisk.neural_network._network import Layers, raw_scores, to_sequential
 from evenrisk.neural_network._partial import PiecewiseClassifier
@@ -198,6 +199,7 @@ class FairMLPClassifier(PiecewiseClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
+        check_features(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=False)
         return self._stepped(self._raw_scores(X))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,11 @@ from evenrisk._validation import (
     MissingSensitiveFeatures,
     check_alignment,
     check_binary,
+    check_features,
     check_groups,
     check_length,
     check_weight,
+    group_columns,
     listed,
 )
 from evenrisk.neural_network._machinery import NetworkClassifier
@@ -45,6 +46,7 @@ class PiecewiseClassifier(NetworkClassifier):
             )
         first = not hasattr(self, "coefs_")
         check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        check_features(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=first)
         if not first:
             self._check_same_layers()
@@ -182,7 +184,8 @@ def group_codes(sensitive_features: Any, labels: np.ndarray, n: int) -> Groups:
 
 def as_rows(values: Any) -> np.ndarray:
     """One column (n,) or several (n, m), as objects."""
-    if isinstance(values, Mapping):
-        values = np.column_stack([np.asarray(column, dtype=object) for column in values.values()])
-    rows = np.asarray(values, dtype=object)
-    return rows[:, 0] if rows.ndim == 2 and rows.shape[1] == 1 else rows
+    import pandas as pd
+
+    # by pandas, because NumPy makes nanoseconds of dates
+    columns = [pd.Series(column).astype(object).to_numpy() for _, column in group_columns(values)]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)

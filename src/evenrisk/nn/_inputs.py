@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from evenrisk._types import Array
+from evenrisk._validation import refuse_masked
 from evenrisk._xp import as_index, namespace, to_numpy
 
 HALF = (torch.float16, torch.bfloat16)
@@ -46,6 +47,7 @@ def check_batch(scores: Any, groups: Any, y: Any, sample_weight: Any, *, needs_l
 
 def _vector(name: str, values: Any, g: Tensor) -> Tensor:
     """One entry per score, where the scores are."""
+    refuse_masked(name, values)
     values = torch.as_tensor(values, device=g.device).detach()
     if values.numel() != g.shape[0]:
         raise ValueError(

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from evenrisk._validation import check_binary
+
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
@@ -89,6 +91,15 @@ def scores(estimator: Any, X: Any) -> Any:
     if hasattr(estimator, "predict_proba"):
         return estimator.predict_proba(X)[:, 1]
     return estimator.decision_function(X)
+
+
+def positive_label(estimator: Any, y: Any) -> Any:
+    """The class that the scores are of; None where the labels of y are not the estimator's."""
+    classes = getattr(estimator, "classes_", None)
+    if y is None or classes is None:
+        return None
+    found = check_binary(y, "y_true", at_least=1)[1].tolist()
+    return classes[-1] if classes[-1] in found else None
 
 
 def envelope(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice
 from evenrisk.metrics import Band, NoiseFloor, ThresholdProfile, threshold_profile
-from evenrisk.plots._draw import COLORS, DASHES, axes, envelope, full_names, headroom, scores
+from evenrisk.plots._draw import COLORS, DASHES, axes, envelope, full_names, headroom, positive_label, scores
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -58,13 +58,14 @@ class ParityCurveDisplay:
         ax: Any = None,
         band: Band | None = None,
         noise_floor: NoiseFloor | bool | None = None,
+        pos_label: Any = None,
         **kwargs: Any,
     ) -> Self:
         """Measure scores and draw the curve.
 
         Parameters
         ----------
-        y_true, y_score, sensitive_features, parity, sample_weight
+        y_true, y_score, sensitive_features, parity, sample_weight, pos_label
             As in :func:`evenrisk.metrics.threshold_profile`.
         level : float, default=None
             Measure the band of this level too (``profile.band(level)``) and draw it.
@@ -114,6 +115,7 @@ class ParityCurveDisplay:
             sensitive_features=sensitive_features,
             parity=parity,
             sample_weight=sample_weight,
+            pos_label=pos_label,
         )
         if level is not None:
             band = profile.band(level, random_state=random_state)
@@ -155,9 +157,8 @@ class ParityCurveDisplay:
             The display.
         """
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(
-            y, scores(estimator, X), sensitive_features=sensitive_features, name=name, **kwargs
-        )
+        data = {"sensitive_features": sensitive_features, "pos_label": positive_label(estimator, y)}
+        return cls.from_predictions(y, scores(estimator, X), name=name, **data, **kwargs)
 
     def plot(
         self,

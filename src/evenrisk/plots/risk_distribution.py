@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk.metrics import RiskDistribution, risk_distribution
-from evenrisk.plots._draw import COLORS, DASHES, axes, headroom, scores
+from evenrisk.plots._draw import COLORS, DASHES, axes, headroom, positive_label, scores
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -42,6 +42,7 @@ class RiskDistributionDisplay:
         parity: str | Parity = "demographic_parity",
         sample_weight: Any = None,
         n_bins: int = 40,
+        pos_label: Any = None,
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
@@ -49,7 +50,7 @@ class RiskDistributionDisplay:
 
         Parameters
         ----------
-        y_true, y_score, sensitive_features, parity, sample_weight, n_bins
+        y_true, y_score, sensitive_features, parity, sample_weight, n_bins, pos_label
             As in :func:`evenrisk.metrics.risk_distribution`.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure if None.
@@ -68,6 +69,7 @@ class RiskDistributionDisplay:
             parity=parity,
             sample_weight=sample_weight,
             n_bins=n_bins,
+            pos_label=pos_label,
         )
         return cls(distribution).plot(ax, **kwargs)
 
@@ -95,7 +97,8 @@ class RiskDistributionDisplay:
         RiskDistributionDisplay
             The display.
         """
-        return cls.from_predictions(y, scores(estimator, X), sensitive_features=sensitive_features, **kwargs)
+        data = {"sensitive_features": sensitive_features, "pos_label": positive_label(estimator, y)}
+        return cls.from_predictions(y, scores(estimator, X), **data, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the distributions.

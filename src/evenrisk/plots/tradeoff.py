@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from evenrisk._validation import check_choice, check_flag
+from evenrisk._validation import check_choice, check_flag, check_number
 from evenrisk.metrics import Decisions, Interval, ThresholdProfile, decisions, threshold_profile
 from evenrisk.plots._draw import COLORS, DASHES, MARKERS, LabelledPath, annotate, axes, full_names, surround
 from evenrisk.plots._inputs import check_errors, check_labels, check_points, methods_of, named_scores
@@ -76,6 +76,7 @@ class TradeoffDisplay:
         threshold: float = 0.5,
         level: float | None = None,
         sample_weight: Any = None,
+        pos_label: Any = None,
         random_state: Any = None,
         name: str | None = None,
         ax: Any = None,
@@ -90,12 +91,12 @@ class TradeoffDisplay:
             Two labels of any kind.
         y_scores : array-like of shape (n,), dict of str to array-like, or data frame
             One score, or several with their names.
-        sensitive_features, parity, sample_weight
+        sensitive_features, parity, sample_weight, pos_label
             As in :func:`evenrisk.metrics.threshold_profile`.
         metric : {"auc", "accuracy"}, default="auc"
             The quality: AUC of all rows, or the share of them decided right at `threshold`.
         threshold : float, default=0.5
-            For the accuracy; the max gap is over all thresholds.
+            For the accuracy, read in the precision of the scores; the max gap is over all thresholds.
         level : float, default=None
             Draw intervals of this level: that of the max gap is read off the band, that of the AUC is
             ``profile.discrimination(level).overall``, that of the accuracy is Wilson's.
@@ -117,8 +118,10 @@ class TradeoffDisplay:
             The display.
         """
         check_choice("metric", metric, tuple(QUALITIES))
+        check_number("threshold", threshold, low=float("-inf"))
         named = named_scores(y_scores)
         data = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        data["pos_label"] = pos_label
         gap, quality = [], []
         for score in named.values():
             profile = threshold_profile(y_true, score, parity=parity, **data)

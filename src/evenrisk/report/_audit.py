@@ -126,7 +126,8 @@ def audit(
     parity : str, Parity, list of them or None, default=None
         The rules to measure by. None is demographic parity, and equalized odds too where outcomes are given.
     threshold : float, default=0.5
-        The cut-off in use. A column on another scale that 0.5 hardly cuts begins at its median instead.
+        The cut-off in use, read in the precision of the scores. A column on another scale that 0.5 hardly
+        cuts begins at its median instead.
     level : float, default=0.95
         Probability of bands and intervals.
     favourable : {"high", "low"}, default="high"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._validation import check_binary, listed
+from evenrisk._validation import check_binary, check_positive, refuse_masked
 
 
 def score_columns(y_score: Any) -> dict[str, Any]:
@@ -25,12 +25,13 @@ def score_columns(y_score: Any) -> dict[str, Any]:
         elif isinstance(frame, nw.Series):
             columns = {str(frame.name or "score"): y_score}
         else:
+            refuse_masked("y_score", y_score)
             array = np.asarray(y_score)
             several = array.ndim == 2 and array.shape[1] > 1
             columns = (
                 {f"score {i + 1}": array[:, i] for i in range(array.shape[1])}
                 if several
-                else {"score": array}
+                else {"score": y_score}
             )
     if not columns:
         raise ValueError("`y_score` must have at least 1 column, got none")
@@ -47,23 +48,7 @@ def outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, s
     if positive is None:
         y, classes = check_binary(y_true, "y_true")
         return y, {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
-    return _against_the_rest(y_true, positive, name)
-
-
-def _against_the_rest(y_true: Any, positive: Any, name: str) -> tuple[np.ndarray, dict[str, str]]:
-    """One label is positive, all others are not."""
-    import pandas as pd
-
-    code, labels = pd.factorize(y_true if hasattr(y_true, "dtype") else np.asarray(y_true))
-    if (code < 0).any():
-        raise ValueError(f"`y_true` must not have missing values, got {int((code < 0).sum())}")
-    others = [label for label in labels if label != positive]
-    if len(others) == len(labels) or not others:
-        raise ValueError(
-            f"`positive` must be one of two or more labels in `y_true`, got {positive!r} and labels "
-            f"{listed(list(labels))}"
-        )
-    y = np.isin(code, [i for i, label in enumerate(labels) if label == positive]).astype(np.int8)
+    y, others = check_positive(y_true, positive, "y_true", argument="positive")
     negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)!r}"
     return y, {"name": name, "negative": negative, "positive": _text(positive)}
 

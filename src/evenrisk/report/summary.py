@@ -122,7 +122,7 @@ def _score(
 
 def _start(rows: ScoredRows, threshold: float) -> float:
     """The threshold asked for; a column on another scale that 0.5 hardly cuts begins at its median."""
-    above = float(np.mean(rows.score > threshold))
+    above = float(np.mean(rows.score > rows.cut_offs(np.asarray(threshold))))
     hardly = not ONE_SIDE < above < 1 - ONE_SIDE
     other_scale = _range(rows.score) != (0.0, 1.0)
     return float(np.median(rows.score)) if threshold == 0.5 and other_scale and hardly else float(threshold)

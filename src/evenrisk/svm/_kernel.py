@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator import PenalisedClassifier, Point, Problem, TrainingData, distinct_rows
-from evenrisk._validation import check_choice, check_number
+from evenrisk._validation import check_choice, check_features, check_number
 from evenrisk.calibration import Line
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective
@@ -197,6 +197,7 @@ class FairKernelSVC(PenalisedClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
+        check_features(X)
         X = validate_data(self, X, accept_sparse=self._sparse, dtype=np.float64, reset=False)
         support = self.support_ if self._precomputed else self.support_vectors_
         alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
