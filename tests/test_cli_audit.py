@@ -426,6 +426,15 @@ def test_a_stream_that_takes_nothing_is_no_verdict(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_what_is_held_back_is_written_before_the_end(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evenrisk.cli._audit._print_audit", lambda summary: print("held back"))
+    with full(tmp_path) as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert ended("audit", *made) == 2
+    assert "could not print: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_as_a_process_a_full_output_and_a_closed_pipe_are_no_verdict(tmp_path):
     """The interpreter flushes its streams once more, and must find nothing to complain of."""
     command = [sys.executable, "-m", "evenrisk.cli", "--help"]

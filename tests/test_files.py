@@ -115,9 +115,10 @@ def test_nothing_is_sent_through_a_pipe_before_all_is_written(tmp_path):
 def test_a_full_device_leaves_the_other_files_alone(tmp_path):
     first = tmp_path / "a"
     first.write_text("old")
+    before = first.stat().st_ino
     with pytest.raises(OSError, match="No space left on device"):
         write_texts({first: "one", Path("/dev/full"): "two"})
-    assert first.read_text() == "old"
+    assert (first.read_text(), first.stat().st_ino) == ("old", before)  # not for a moment
 
 
 def test_a_link_that_was_planted_is_not_followed(tmp_path, monkeypatch):

@@ -178,6 +178,7 @@ ULPS = 0.3 + np.spacing(0.3) * np.arange(3)
         ULPS,
         [0.1 + 0.2, 0.3, 0.7],
         [np.nextafter(1, 0), 1],
+        [-1, np.nextafter(-1, 0)],
         1e15 + np.arange(3) / 8,
         [-1e15, 0, 1e-20],
         [0, 5e-324, 1],

@@ -47,7 +47,7 @@ def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np
         above = max(distinct[-1] + notch, np.nextafter(distinct[-1], np.inf))
         below = min(low, distinct[0] - notch, np.nextafter(distinct[0], -np.inf))
         return np.append(distinct, above), np.append(below, distinct)
-    edges = np.unique(np.linspace(low, high, N_BINS + 1))
+    edges = np.linspace(low, high, N_BINS + 1)
     return edges, edges
 
 
