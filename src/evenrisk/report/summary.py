@@ -126,8 +126,9 @@ def _start(rows: ScoredRows, threshold: float) -> float:
     above = float(np.mean(rows.score > threshold))
     hardly = not ONE_SIDE < above < 1 - ONE_SIDE
     other_scale = _range(rows.score) != (0.0, 1.0)
-    median = 2 * float(np.median(rows.score / 2))  # the sum of two scores may overflow
-    return median if threshold == 0.5 and other_scale and hardly else float(threshold)
+    if threshold == 0.5 and other_scale and hardly:
+        return 2 * float(np.median(rows.score / 2))  # the sum of two scores may overflow
+    return float(threshold)
 
 
 def _range(score: np.ndarray) -> tuple[float, float]:
