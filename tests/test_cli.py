@@ -1,5 +1,7 @@
 """The command line, as a user runs it: in a process of its own."""
 
+import errno
+import io
 import json
 import os
 import signal
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from evenrisk import __version__, cli
+from evenrisk import __version__, cli, paper
+from evenrisk.paper.output import FILES
 from evenrisk.paper.runner import load
 from optional import need
 from tiny_reproduce import TINY as tiny_protocol
@@ -87,6 +90,7 @@ def test_the_number_of_processes_changes_no_byte(results):
     names |= {"headline.png", "headline.svg"}
     names |= {f"{kind}/split_{i:03d}.npz" for kind in ("splits", "scores") for i in range(3)}
     assert set(one) == set(two) == names
+    assert set(FILES) == {name for name in names if "/" not in name}
     for name in names:
         assert one[name] == two[name], name
     assert done[0].stdout.replace(str(folder / "1"), "") == done[1].stdout.replace(str(folder / "2"), "")
@@ -216,7 +220,8 @@ def test_splits_of_other_settings_or_half_written_ones_are_fitted_again(results,
     (out / "splits" / "split_002.npz").write_bytes(damaged)
     assert load(out, tiny_protocol(), 1) is not None
     assert [load(out, tiny_protocol(), split) for split in (0, 2)] == [None, None]
-    (out / "scores" / "split_007.npz").write_bytes(b"of an earlier run")
+    scores = (folder / "1" / "scores" / "split_001.npz").read_bytes()
+    (out / "scores" / "split_007.npz").write_bytes(scores)  # of an earlier run
     done = run("reproduce", "--splits", "2", "--seed", "5", "--out", str(out), command=TINY)
     assert done.returncode == 0, done.stderr
     settings = json.loads((out / "results.json").read_text())["settings"]
@@ -230,10 +235,10 @@ def test_splits_of_other_settings_or_half_written_ones_are_fitted_again(results,
 
 
 def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
-    def refuse(dir):
-        raise PermissionError(13, "Permission denied", str(dir))
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(cli._reproduce, "TemporaryFile", refuse)  # root may write anywhere
+    monkeypatch.setattr(cli._reproduce, "check_writable", refuse)  # root may write anywhere
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 2
     assert f"--out must be a folder that can be written, got {tmp_path}: Permission denied" in done.output
@@ -243,8 +248,88 @@ def test_an_unwritable_folder_is_refused_before_the_work(monkeypatch, tmp_path):
 def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
     monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: None if name == "dccp" else name)
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "need dccp: pip install 'evenrisk[all]'" in done.output
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+SUMMARY = b'{"tables": {}, "noise_floor": {}, "claims": {}, "settings": {}}'
+OURS = {"splits/split_000.npz": npz(settings="{}"), "scores/split_000.npz": npz(rows=[1])}
+FOREIGN = [
+    ({"index.html": b"my page"}, ["index.html"]),
+    ({"tables.md": b"my tables", "notes.txt": b"mine"}, ["tables.md"]),
+    ({"headline.svg": b"", "results.json": b"[1, 2]"}, ["headline.svg", "results.json"]),
+    ({"results.json": b'{"tables": 1}'}, ["results.json"]),
+    ({"splits": b"my file"}, ["splits"]),
+    ({"scores": b"my file", **dict([*OURS.items()][:1])}, ["scores"]),
+    ({"splits/split_000.npz": b"of somebody"}, ["splits/split_000.npz"]),
+    ({"splits/split_001.npz": npz(x=[1])}, ["splits/split_001.npz"]),
+    ({**OURS, "scores/split_017.npz": npz(x=[1])}, ["scores/split_017.npz"]),
+    ({**OURS, "scores/split_001.npz/a": b"in a folder"}, ["scores/split_001.npz"]),
+    ({**OURS, "tables.csv/a": b"in a folder"}, ["tables.csv"]),
+    # and what is none
+    ({}, []),
+    ({"notes.txt": b"mine", "splits/split_000.csv": b"mine", "scores/split_x.npz": b"mine"}, []),
+    ({"index.html": b"", "tables.md": b"", **OURS}, []),
+    ({"index.html": b"", "results.json": SUMMARY}, []),
+    ({"splits/split_000.npz": b"", "splits/split_001.npz": npz(settings="{}")[:50]}, []),  # half written
+]
+
+
+@pytest.mark.parametrize(("files", "foreign"), FOREIGN)
+def test_no_file_of_others_is_written_over(monkeypatch, tmp_path, files, foreign):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    ran = []
+    monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: name)
+    monkeypatch.setattr(paper, "run", lambda *arguments, **options: ran.append(arguments))
+    before = contents(tmp_path)
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
+    assert contents(tmp_path) == before
+    assert bool(ran) == (not foreign)
+    if foreign:
+        assert done.exit_code == 2
+        assert f"earlier run, got {tmp_path}: no run has made {', '.join(foreign)}\n" in done.output
+
+
+@pytest.mark.parametrize("when", ["run", "write_results"])
+def test_a_full_disk_is_told_of_and_what_is_finished_stays(monkeypatch, tmp_path, when):
+    monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: name)
+    for name in ("run", "load_all", "Experiment", "summarise", "write_results", "print_tables"):
+        monkeypatch.setattr(paper, name, lambda *arguments, **options: None)
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(paper, when, full)
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert f"could not go on in {tmp_path}: No space left on device." in done.output
+    assert f"Finished splits are kept in {tmp_path}/splits; run it again to go on" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_closed_pipe_loses_no_results(monkeypatch, tmp_path):
+    """All files are written before anything is printed."""
+    monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: name)
+    for name in ("run", "load_all", "Experiment", "summarise"):
+        monkeypatch.setattr(paper, name, lambda *arguments, **options: None)
+    monkeypatch.setattr(paper, "write_results", lambda experiment, summary, out: (out / "x").touch())
+
+    def closed(*arguments):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(paper, "print_tables", closed)
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 141
+    assert done.output == ""
+    assert (tmp_path / "x").exists()
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
@@ -257,7 +342,7 @@ def test_a_killed_worker_is_told_of_and_nothing_is_lost(tmp_path):
     workers = [pid for pid in alive(process.pid) if is_worker(pid)]
     os.kill(int(workers[0]), signal.SIGKILL)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 3
     assert "a worker process was killed" in err
     assert "run it again to go on, with fewer --jobs" in err
     assert "Traceback" not in err

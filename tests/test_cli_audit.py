@@ -5,10 +5,14 @@ import gzip
 import inspect
 import io
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+from functools import partial
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +20,9 @@ from click.testing import CliRunner
 
 from evenrisk.cli import main
 from evenrisk.datasets import load_compas
+from evenrisk.exceptions import SmallCellWarning
 from evenrisk.report import audit
+from full_disk import full_disk
 
 # click before 8.2 mixes the two streams unless told not to
 APART = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
@@ -297,6 +303,169 @@ def test_bad_input_as_a_process(tmp_path):
     assert process().returncode == 2
 
 
+@pytest.fixture(scope="module")
+def small_report():
+    score = np.arange(200) % 97 / 97
+    with pytest.warns(SmallCellWarning):
+        return audit(None, score, sensitive_features=["f"] * 180 + ["m"] * 20, n_resamples=100)
+
+
+@pytest.fixture
+def made(small_report, tmp_path_factory, monkeypatch):
+    """Arguments of an audit that takes no time, and prints a warning and a verdict."""
+    monkeypatch.setattr("evenrisk.report.audit", lambda *data, **options: small_report)
+    data = write(tmp_path_factory.mktemp("made") / "in.csv", GOOD)
+    return str(data), "--score", "score", "--group", "sex"
+
+
+def raising(error):
+    def fail(*arguments, **options):
+        raise error
+
+    return fail
+
+
+def ended(*arguments):
+    """The exit status of the program's own entry point."""
+    with pytest.raises(SystemExit) as caught:
+        main([*map(str, arguments)], prog_name="evenrisk")
+    return caught.value.code
+
+
+class Panic(BaseException):
+    """As a library in Rust raises it."""
+
+
+ERRORS = [
+    (RuntimeError("unforeseen"), 3),
+    (RecursionError("too deep"), 3),
+    (MemoryError(), 3),
+    (ZeroDivisionError(), 3),
+    (KeyError("unforeseen"), 3),
+    (AssertionError(), 3),
+    (NotImplementedError(), 3),
+    (ImportError("a broken installation"), 3),
+    (EOFError(), 3),
+    (RuntimeWarning("as an error"), 3),
+    (GeneratorExit(), 3),
+    (Panic(), 3),
+    (SystemExit(1), 3),
+    (SystemExit("unforeseen"), 3),
+    (click.Abort(), 3),
+    (FileNotFoundError(errno.ENOENT, "No such file or directory", "page.html"), 3),
+    (OSError(errno.EIO, "Input/output error"), 2),
+    (click.ClickException("with the status that click gives it"), 2),
+    (click.FileError("x"), 2),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141),
+    (KeyboardInterrupt(), 130),
+]
+
+
+@pytest.mark.parametrize(("error", "status"), ERRORS)
+def test_no_error_ends_with_the_status_of_the_gate(made, monkeypatch, capsys, error, status):
+    monkeypatch.setattr("evenrisk.cli._audit._print_audit", raising(error))
+    assert ended("audit", *made, "--max-gap", "0.0001") == status
+    said = capsys.readouterr().err
+    assert ("Traceback" in said) == (status == 3)
+    assert bool(said.strip()) == (status < 100)
+
+
+@pytest.mark.parametrize("where", ["evenrisk._tables.read_table", "evenrisk.report.audit"])
+def test_a_file_that_cannot_be_read_to_its_end_is_bad_input(made, monkeypatch, capsys, where):
+    monkeypatch.setattr(where, raising(OSError(errno.EIO, "Input/output error")))
+    assert ended("audit", *made, "--max-gap", "0.0001") == 2
+    assert "in.csv: must be a file that can be read, got: Input/output error" in capsys.readouterr().err
+
+
+def full(tmp_path):
+    return open("/dev/full", "w")
+
+
+def closed_pipe(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+def closed(tmp_path):
+    stream = open(tmp_path / "stream", "w")  # noqa: SIM115
+    stream.close()
+    return stream
+
+
+def missing(tmp_path):
+    return None
+
+
+GATE = ("--max-gap", "0.0001")
+STREAMS = [
+    ("stdout", full, GATE, 2),
+    ("stdout", closed_pipe, GATE, 141),
+    ("stdout", closed, GATE, 3),
+    ("stdout", missing, GATE, 1),  # the verdict, to nobody
+    ("stdout", full, ("--help",), 2),
+    ("stdout", closed_pipe, ("--help",), 141),
+    ("stderr", full, GATE, 2),  # there is a warning to print
+    ("stderr", closed_pipe, GATE, 141),
+    ("stderr", missing, GATE, 1),
+    ("stderr", full, ("--nonsense",), 2),
+    ("stderr", closed_pipe, ("--nonsense",), 2),
+]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+@pytest.mark.parametrize(("stream", "kind", "options", "status"), STREAMS)
+def test_a_stream_that_takes_nothing_is_no_verdict(
+    made, tmp_path, monkeypatch, stream, kind, options, status
+):
+    broken = kind(tmp_path)
+    monkeypatch.setattr(sys, stream, broken)
+    assert ended("audit", *made, *options) == status
+    if broken is not None and kind is not closed:
+        broken.close()  # what was left in it has been dropped
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_what_is_held_back_is_written_before_the_end(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("evenrisk.cli._audit._print_audit", lambda summary: print("held back"))
+    with full(tmp_path) as out, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        assert ended("audit", *made) == 2
+    assert "could not print: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_as_a_process_a_full_output_and_a_closed_pipe_are_no_verdict(tmp_path):
+    """The interpreter flushes its streams once more, and must find nothing to complain of."""
+    command = [sys.executable, "-m", "evenrisk.cli", "--help"]
+    for kind, status, words in (
+        (full, 2, b"Error: could not print: No space left on device\n"),
+        (closed_pipe, 141, b""),
+    ):
+        with kind(tmp_path) as out:
+            done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr) == (status, words)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_an_interrupted_process_ends_with_130(tmp_path):
+    command = [sys.executable, "-m", "evenrisk.cli", "audit", "-", "--score", "score", "--group", "sex"]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs are deaf to it
+    with subprocess.Popen(
+        [*command, "--max-gap", "0.001", "--json", tmp_path / "a.json"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heard,
+    ) as child:
+        child.stdin.write(GOOD.encode() * 400)  # more than a pipe holds: it has begun to read
+        child.stdin.flush()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert said.strip() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
     path = write(tmp_path / "in.csv", GOOD + "0.5,x,z,1\n")
     done = run(path, "--score", "score", "--group", "sex")
@@ -306,35 +475,83 @@ def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--html", "--json"])
-def test_output_folder_missing_or_closed(folder, tmp_path, monkeypatch, option):
-    done = run(folder / "compas.csv", *DECILES, option, tmp_path / "no" / "a.out")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no/a.out", "No such file or directory"),
+        ("x" * 300, "File name too long"),
+        ("file/a.out", "Not a directory"),
+        ("", "is a directory"),
+        ("closed/a.out", "Permission denied"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path, monkeypatch, option, name, words
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    whole = os.open
+
+    def refuse(path, *flags, **more):
+        if "closed" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return whole(path, *flags, **more)
+
+    monkeypatch.setattr(os, "open", refuse)  # root may write anywhere
+    monkeypatch.setattr("evenrisk._tables.read_table", raising(AssertionError("work")))
+    done = run("scores.csv", *DECILES, option, tmp_path / name)
     assert done.exit_code == 2
-    assert f"{option} must be in a folder that can be written" in done.stderr
-
-    def refuse(*args, **kwargs):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr("evenrisk.cli._audit.TemporaryFile", refuse)  # root may write anywhere
-    done = run(folder / "compas.csv", *DECILES, option, tmp_path / "a.out")
-    assert done.exit_code == 2
-    assert "Permission denied" in done.stderr
-    done = run(folder / "compas.csv", *DECILES, option, tmp_path)
-    assert done.exit_code == 2
-    assert list(tmp_path.iterdir()) == []
+    assert option in done.stderr
+    assert words in done.stderr
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["closed", "file"]
 
 
-def test_a_full_disk(folder, tmp_path, monkeypatch):
+def test_a_full_disk(folder, tmp_path):
     (tmp_path / "a.html").write_text("the old one")
-
-    def full(self, text, encoding=None):
-        self.write_bytes(text[:100].encode())
-        raise OSError(errno.ENOSPC, "No space left on device", str(self))
-
-    monkeypatch.setattr("pathlib.Path.write_text", full)
-    done = run(folder / "compas.csv", *DECILES, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json")
+    with full_disk(1000):
+        done = run(
+            folder / "compas.csv", *DECILES, "--html", tmp_path / "a.html", "--json", tmp_path / "a.json"
+        )
     assert done.exit_code == 2
-    assert "No space left on device. Nothing was written" in done.stderr
+    assert "a.json: File too large. Nothing was written" in done.stderr
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.html", b"the old one")]
+
+
+def test_both_outputs_are_put_in_place_or_none_and_the_message_is_true(made, tmp_path, monkeypatch):
+    """The second name is refused, and then the first cannot be taken back either."""
+    page, numbers = tmp_path / "a.html", tmp_path / "a.json"
+    page.write_text("the old one")
+    whole = type(page).replace
+
+    def replace(self, target):
+        if target == numbers:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(self), None, str(target))
+        return whole(self, target)
+
+    monkeypatch.setattr(type(page), "replace", replace)
+    done = run(*made, "--html", page, "--json", numbers)
+    assert done.exit_code == 2
+    assert "a.json: Operation not permitted. Nothing was written" in done.stderr
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.html", b"the old one")]
+
+    monkeypatch.setattr("evenrisk._files._Replacement.undo", lambda self: False)
+    done = run(*made, "--html", page, "--json", numbers)
+    assert done.exit_code == 2
+    assert f"could not write {numbers}: Operation not permitted. Written all the same: {page}" in done.stderr
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_an_output_may_be_standard_output(made, monkeypatch, capsys):
+    """As ``--json /dev/stdout | jq``: the pipe holds the numbers, and what is printed goes elsewhere."""
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "w") as out, monkeypatch.context() as patch:
+        patch.setattr("evenrisk._files.STANDARD", (writer, 2))
+        patch.setattr(sys, "stdout", out)
+        assert ended("audit", *made, "--json", f"/dev/fd/{writer}", "--max-gap", "1") == 0
+        out.close()
+        assert json.load(pipe)["rows"] == 200
+    assert "PASS  score" in capsys.readouterr().err
 
 
 def test_outputs_must_differ_from_each_other_and_from_the_input(folder, tmp_path):

@@ -1,6 +1,5 @@
 """The audit's dict and the texts made of it: every number has a witness, every name is the user's."""
 
-import errno
 import json
 import math
 from itertools import product
@@ -17,6 +16,7 @@ from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
 from evenrisk.report import audit, thinning, words
 from evenrisk.report.text import to_terminal
+from full_disk import full_disk
 from optional import need
 
 QUICK = {"n_resamples": 200, "n_permutations": 200}
@@ -167,6 +167,48 @@ def test_distributions_are_shares_of_each_group(people, column):
                 else np.histogram(mine[column], edges)[0] / len(mine)
             )
             np.testing.assert_allclose(density * np.diff(edges), inside, atol=1e-12)
+
+
+ULPS = 0.3 + np.spacing(0.3) * np.arange(3)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ULPS,
+        [0.1 + 0.2, 0.3, 0.7],
+        [np.nextafter(1, 0), 1],
+        [-1, np.nextafter(-1, 0)],
+        1e15 + np.arange(3) / 8,
+        [-1e15, 0, 1e-20],
+        [0, 5e-324, 1],
+        [1e15],
+        [-1e15],
+        [1e17],
+        [1e308],
+        [-1e308],
+        [np.finfo(float).max],
+        1 + np.spacing(1) * np.arange(70),
+    ],
+)
+def test_scores_that_only_rounding_tells_apart_or_that_are_huge(values):
+    """Every number is finite, and the bars hold everybody."""
+    score = np.resize(values, 240)
+    group = np.repeat(["a", "b"], [90, 150])
+    report = audit(np.arange(240) // 7 % 2, score, sensitive_features=group, **QUICK)
+    assert report.to_html().startswith("<!DOCTYPE html>")
+    (column,) = json.loads(report.to_json())["scores"]  # NaN and infinity are refused
+    assert column["distinct"] == len(values)
+    assert column["range"][0] < column["range"][1]
+    everybody = column["distributions"][0]
+    edges = np.array(everybody["edges"])
+    assert np.all(np.diff(edges) > 0)
+    own = len(values) > 1 and np.array_equal(edges[1:], np.sort(values))  # each score has a bar of its own
+    assert own or not np.array_equal(values, ULPS)
+    for name, density in zip("ab", everybody["density"], strict=True):
+        mine = score[group == name]
+        counted = [np.sum(mine == edge) for edge in edges[1:]] if own else np.histogram(mine, edges)[0]
+        np.testing.assert_allclose(density * np.diff(edges), np.divide(counted, len(mine)))
 
 
 def test_verdict_in_the_user_s_own_words(compas_report):
@@ -574,16 +616,10 @@ def test_a_cut_off_is_read_in_the_precision_of_the_scores():
 
 
 @pytest.mark.parametrize("kind", ["to_html", "to_json"])
-def test_a_full_disk_loses_nothing(report, tmp_path, monkeypatch, kind):
+def test_a_full_disk_loses_nothing(report, tmp_path, kind):
     path = tmp_path / "audit"
     path.write_text("the old one")
-
-    def full(self, text, encoding=None):
-        self.write_bytes(text[:100].encode())
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_text", full)
-    with pytest.raises(OSError, match="No space left"):
+    with full_disk(1000), pytest.raises(OSError, match="File too large"):
         getattr(report, kind)(path)
     assert path.read_bytes() == b"the old one"
     assert list(tmp_path.iterdir()) == [path]

@@ -8,9 +8,10 @@ import click
 from evenrisk import __version__
 from evenrisk.cli._audit import audit
 from evenrisk.cli._reproduce import reproduce
+from evenrisk.cli._status import Program
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="evenrisk")
 def main() -> None:
     """Risk scores that are fair at every threshold."""

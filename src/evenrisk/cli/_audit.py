@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
-from contextlib import nullcontext
+import os
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import click
 
-from evenrisk._files import write_texts
+from evenrisk._files import PartlyWritten, check_writable, is_standard_output, write_texts
+from evenrisk.cli._status import BadInput, ClosedPipe
 
 PARITIES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
 # what the library calls its arguments, and how the command does
@@ -25,12 +26,6 @@ _OPTIONS = {
     "level": "--level",
     "n_resamples": "--level is too high: the number of resamples",
 }
-
-
-class BadInput(click.ClickException):
-    """Bad input ends with status 2; 1 is the verdict of the gate."""
-
-    exit_code = 2
 
 
 @click.command()
@@ -73,12 +68,16 @@ class BadInput(click.ClickException):
 @click.option("--max-gap", type=float, help="Limit: exit 1 if a measured max gap exceeds it.")
 @click.option("--strict", is_flag=True, help="With --max-gap: exit 1 unless certified to be below it.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of all chance.")
-def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None:
+def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
     """Audit the scores in FILE (CSV, gzipped CSV, Parquet; - is standard input) at every threshold.
+
+    Where --html or --json is /dev/stdout, what is printed goes to standard error.
 
     \b
     Exit status: 0, or with --max-gap 1 where the limit is exceeded (--strict: where
-    it is not certified); 2 for bad input; 3 for an error of this program.
+    it is not certified), and never 1 otherwise; 2 for bad input, or an output that
+    could not be written; 3 for an error of this program; 130 if interrupted; 141 if
+    a pipe was closed before all was printed.
     """
     from rich.console import Console
 
@@ -89,24 +88,19 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
     if asked["positive"] is not None and asked["label"] is None:
         raise click.UsageError("--positive needs --label")
     console = Console(stderr=True)
-    try:
-        with console.status(f"auditing {file}") if console.is_terminal else nullcontext():
-            report = _report(file, asked)
-            made = {"--html": report.to_html, "--json": report.to_json}
-            write_texts({path: made[option]() for option, path in outputs.items()})
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except (AssertionError, ArithmeticError, LookupError, TypeError, MemoryError):
-        traceback.print_exc()
-        raise SystemExit(3) from None  # 1 is the verdict of the gate
-    except OSError as error:
-        names = " and ".join(map(str, outputs.values()))
-        raise BadInput(f"could not write {names}: {error.strerror or error}. Nothing was written") from error
-    _print_audit(report.summary)
-    for path in outputs.values():
-        click.echo(f"Written: {path}")
-    if asked["max_gap"] is not None:
-        raise SystemExit(_judge(report.summary, asked["max_gap"], asked["parities"], strict=asked["strict"]))
+    with console.status(f"auditing {file}") if console.is_terminal else nullcontext():
+        report = _report(file, asked)
+        made = {"--html": report.to_html, "--json": report.to_json}
+        texts = {path: made[option]() for option, path in outputs.items()}
+    taken = any(is_standard_output(path) for path in outputs.values())
+    _write(texts)
+    with redirect_stdout(sys.stderr) if taken else nullcontext():
+        _print_audit(report.summary)
+        for path in outputs.values():
+            click.echo(f"Written: {path}")
+        if asked["max_gap"] is None:
+            return 0
+        return _judge(report.summary, asked["max_gap"], asked["parities"], strict=asked["strict"])
 
 
 def _report(file: str, asked: dict[str, Any]) -> Any:
@@ -140,6 +134,23 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
         for ours, theirs in _OPTIONS.items():
             message = message.replace(f"`{ours}`", theirs)
         raise BadInput(message) from error
+    except OSError as error:
+        raise BadInput(f"{file}: must be a file that can be read, got: {error.strerror or error}") from error
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """Write all outputs or none, and say which it was."""
+    names = " and ".join(map(str, texts))
+    try:
+        write_texts(texts)
+    except BrokenPipeError as error:
+        raise ClosedPipe from error
+    except PartlyWritten as error:
+        written = " and ".join(map(str, error.written))
+        message = f"could not write {error.filename}: {error.strerror}. Written all the same: {written}"
+        raise BadInput(message) from error
+    except OSError as error:
+        raise BadInput(f"could not write {names}: {error.strerror or error}. Nothing was written") from error
 
 
 def _print_audit(summary: dict[str, Any]) -> None:
@@ -176,11 +187,11 @@ def _refuse_unwritable(file: str, outputs: dict[str, Path]) -> None:
     """Better to know now than when all is computed."""
     for option, path in outputs.items():
         try:
-            TemporaryFile(dir=path.resolve().parent).close()
+            check_writable(path)
         except OSError as error:
-            message = f"{option} must be in a folder that can be written, got {path}: {error.strerror}"
+            message = f"{option} must be a file that can be written, got {path}: {error.strerror}"
             raise click.UsageError(message) from error
-        if file != "-" and path.resolve() == Path(file).resolve():
+        if file != "-" and os.path.realpath(path) == os.path.realpath(file):
             raise click.UsageError(f"{option} must not be the file that is read, got {path}")
-    if len({path.resolve() for path in outputs.values()}) < len(outputs):
+    if len({os.path.realpath(path) for path in outputs.values()}) < len(outputs):
         raise click.UsageError(f"--html and --json must differ, got {outputs['--html']} for both")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import click
 from click.core import ParameterSource
+
+from evenrisk._files import check_writable
+from evenrisk.cli._status import BadInput, Killed
 
 QUICK_SPLITS = 3
 NEEDED = ("cvxpy", "dccp", "torch", "lightgbm")
@@ -31,45 +33,64 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
     """Run the paper's experiment on COMPAS: both tables, all figures.
 
     Finished splits are kept: after an interruption the same command goes on where it stopped.
+
+    \b
+    Exit status: 0; 2 for bad usage, or a folder that cannot be written to or holds
+    files of others; 3 for an error of this program or a killed worker process; 130
+    if interrupted; 141 if a pipe was closed before all was printed.
     """
     from concurrent.futures.process import BrokenProcessPool
 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=out).close()  # better to know now than when all is computed
-    except OSError as error:
-        message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
-        raise click.UsageError(message) from error
     if quick and click.get_current_context().get_parameter_source("splits") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--quick is 3 splits: give it or --splits, not both")
+    _refuse_unwritable(out)
     paper = _paper()
+    _refuse_foreign(out, paper.foreign_files(out))
     protocol, n_splits = paper.Protocol(seed=seed), QUICK_SPLITS if quick else splits
     console = Console(stderr=True)
     columns = (TextColumn("fitting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # a bar on a terminal, silence in a pipe
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("fitting", total=n_splits * protocol.steps)
-        try:
+    kept = f"Finished splits are kept in {out}/splits; run it again to go on"
+    try:
+        # a bar on a terminal, silence in a pipe
+        with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+            task = bar.add_task("fitting", total=n_splits * protocol.steps)
             paper.run(out, protocol, n_splits, jobs or _cores(), step=lambda n: bar.advance(task, n))
-        except KeyboardInterrupt:
-            bar.stop()
-            click.echo(
-                f"Interrupted. Finished splits are kept in {out}/splits; run it again to go on.", err=True
-            )
-            raise SystemExit(130) from None
-        except BrokenProcessPool as error:
-            raise click.ClickException(
-                "a worker process was killed, perhaps for want of memory. Finished splits are kept in "
-                f"{out}/splits; run it again to go on, with fewer --jobs"
-            ) from error
-    experiment = paper.Experiment(paper.load_all(out, protocol, n_splits), protocol)
-    summary = paper.summarise(experiment)
+        experiment = paper.Experiment(paper.load_all(out, protocol, n_splits), protocol)
+        summary = paper.summarise(experiment)
+        paper.write_results(experiment, summary, out)
+    except KeyboardInterrupt:
+        click.echo(f"Interrupted. {kept}.", err=True)
+        raise
+    except BrokenProcessPool as error:
+        reason = "a worker process was killed, perhaps for want of memory"
+        raise Killed(f"{reason}. {kept}, with fewer --jobs") from error
+    except OSError as error:
+        raise BadInput(f"could not go on in {out}: {error.strerror or error}. {kept}") from error
     paper.print_tables(summary)
-    paper.write_results(experiment, summary, out)
     click.echo(f"Tables, figures and scores are in {out}/; open {out}/index.html")
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Better to know now than when all is computed."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for folder in (out, out / "splits", out / "scores"):
+            if folder.is_dir():
+                check_writable(folder / ".evenrisk")
+    except OSError as error:
+        message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
+        raise click.UsageError(message) from error
+
+
+def _refuse_foreign(out: Path, foreign: list[Path]) -> None:
+    """Write over nothing that no run has made."""
+    if foreign:
+        names = ", ".join(path.relative_to(out).as_posix() for path in foreign)
+        required = f"--out must be a new folder or that of an earlier run, got {out}"
+        raise click.UsageError(f"{required}: no run has made {names}")
 
 
 def _paper() -> Any:
@@ -78,7 +99,7 @@ def _paper() -> Any:
     if missing:
         *others, last = missing
         names = f"{', '.join(others)} and {last}" if others else last
-        raise click.ClickException(
+        raise BadInput(
             f"the experiment's rows (Zafar-EO, MLP, LightGBM) need {names}: pip install 'evenrisk[all]'"
         )
     from evenrisk import paper

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,18 @@ from evenrisk.paper.page import to_html
 from evenrisk.paper.protocol import PARITIES
 from evenrisk.paper.summary import Experiment
 from evenrisk.paper.tables import to_csv, to_json, to_markdown
+
+KINDS = ("csv", "png", "svg")  # of a figure
+FILES = (
+    "index.html",
+    "results.json",
+    "tables.csv",
+    "tables.md",
+    *(f"{name}.{kind}" for name in ("parity_curves", "risk_distributions", "tradeoff") for kind in KINDS),
+    "headline.png",
+    "headline.svg",
+)
+FIRST = {"splits": b"settings.npy", "scores": b"rows.npy"}  # the first array in each folder's files
 
 
 def write_results(experiment: Experiment, summary: dict[str, Any], folder: Path) -> None:
@@ -37,8 +52,54 @@ def _write_scores(experiment: Experiment, folder: Path) -> None:
     for i, split in enumerate(experiment.splits):
         arrays = {"rows": split["rows"], "y": split["y"], "group": split["group"]}
         arrays |= {f"{parity}/{method}": scores[i] for (parity, method), scores in chosen.items()}
-        with replacing(folder / f"split_{i:03d}.npz") as temporary, open(temporary, "wb") as file:
+        with replacing(folder / f"split_{i:03d}.npz") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    for stale in folder.glob("split_*.npz"):
-        if int(stale.stem[6:]) >= len(experiment.splits):
-            stale.unlink()  # of an earlier run with more splits: it does not belong to these tables
+    for path, number in _numbered(folder):
+        if number >= len(experiment.splits):
+            path.unlink()  # of an earlier run with more splits: it does not belong to these tables
+
+
+def foreign_files(folder: Path) -> list[Path]:
+    """Name what a run would write over, or could not, and no run has made.
+
+    Files of splits and scores are known by their first array. The others are taken for those of a run if
+    there is one such file, or the run's ``results.json``.
+    """
+    found = []
+    ours = _is_summary(folder / "results.json")
+    for name, first in FIRST.items():
+        below = folder / name
+        if below.is_dir():
+            known = {path: _begins_with(path, first) for path, _ in _numbered(below)}
+            ours = ours or any(known.values())
+            found += [path for path, right in known.items() if not right]
+        elif below.exists():
+            found.append(below)
+    paths = [folder / name for name in FILES]
+    found += [path for path in paths if path.is_dir() or (path.exists() and not ours)]
+    return sorted(found)
+
+
+def _numbered(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the files named like a split's, with its number."""
+    for path in sorted(folder.glob("split_*.npz")):
+        if match := re.fullmatch(r"split_([0-9]{3,})\.npz", path.name):
+            yield path, int(match[1])
+
+
+def _begins_with(path: Path, array: bytes) -> bool:
+    """Tell whether an .npz file begins with this array; an empty file is nobody's loss."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(30 + len(array))  # a zip archive has 30 bytes before the first name
+    return not head or (head.startswith(b"PK") and head.endswith(array))
+
+
+def _is_summary(path: Path) -> bool:
+    """Tell whether a file is a run's summary."""
+    try:
+        summary = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(summary, dict) and summary.keys() >= {"tables", "noise_floor", "claims", "settings"}

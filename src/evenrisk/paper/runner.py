@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._files import replacing
+from evenrisk._files import remove_left_over, replacing
 from evenrisk.datasets import load_compas
 from evenrisk.paper.fits import Split, fit_split
 from evenrisk.paper.protocol import Protocol
@@ -67,7 +67,7 @@ def run(
 ) -> None:
     """Fit what is missing; `step` is told of finished steps, of which a split has `protocol.steps`."""
     (folder / "splits").mkdir(parents=True, exist_ok=True)
-    _sweep(folder / "splits")
+    remove_left_over(folder / "splits")
     done = finished(folder, protocol, n_splits)
     step(protocol.steps * len(done))
     missing = [split for split in range(n_splits) if split not in done]
@@ -76,21 +76,10 @@ def run(
             step(steps)
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed process was writing."""
-    for path in folder.glob(".split_*.npz"):
-        try:
-            os.kill(int(path.name.split(".")[2]), 0)
-        except ProcessLookupError:
-            path.unlink(missing_ok=True)
-        except (PermissionError, ValueError):
-            continue  # somebody else's
-
-
 def _work(folder: Path, protocol: Protocol, split: int) -> None:
     arrays = fit_split(load_compas(), protocol, split, lambda: _ticks.put(1))
     stored = {"settings": np.array(json.dumps(protocol.settings(), sort_keys=True)), **arrays}
-    with replacing(split_path(folder, split)) as temporary, open(temporary, "wb") as file:
+    with replacing(split_path(folder, split)) as file:
         np.savez_compressed(file, **stored)  # type: ignore[arg-type]
 
 

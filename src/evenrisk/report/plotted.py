@@ -12,6 +12,7 @@ from evenrisk.metrics.distribution import distribution_of
 from evenrisk.report import thinning, words
 
 N_BINS = 40
+ROUNDING = 1e-9  # of the range of scores
 
 
 def distributions(
@@ -37,13 +38,15 @@ def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np
     """Edges to count by, and to draw by.
 
     On a coarse scale every score has a bar of its own, which ends at the score: a cut-off there, with people
-    above it selected, then lies between the bars.
+    above it selected, then lies between the bars. Scores that differ by rounding alone are no such scale:
+    their bars would have no width to see, and a height beyond all others.
     """
-    if 1 < len(distinct) <= thinning.FEW:
-        middle = (distinct[1:] + distinct[:-1]) / 2
-        counted = np.concatenate([[2 * distinct[0] - middle[0]], middle, [2 * distinct[-1] - middle[-1]]])
-        below = min(low, float(distinct[0] - np.diff(distinct).min()))
-        return counted, np.concatenate([[below], distinct])
+    notch = float(np.diff(distinct).min()) if 1 < len(distinct) <= thinning.FEW else 0.0
+    if notch > ROUNDING * (distinct[-1] - distinct[0]):
+        # a bin begins at its score; next to a large number, a notch more may be no other number
+        above = max(distinct[-1] + notch, np.nextafter(distinct[-1], np.inf))
+        below = min(low, distinct[0] - notch, np.nextafter(distinct[0], -np.inf))
+        return np.append(distinct, above), np.append(below, distinct)
     edges = np.linspace(low, high, N_BINS + 1)
     return edges, edges
 

@@ -24,6 +24,7 @@ from evenrisk.report.plotted import at_threshold, counts, distributions
 
 DEFAULT_LIMITS = (0.05, 0.10)
 GOOD_PART = 0.2  # of [0, 1]
+LARGEST = float(np.finfo(float).max)
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
 
 
@@ -125,7 +126,9 @@ def _start(rows: ScoredRows, threshold: float) -> float:
     above = float(np.mean(rows.score > rows.cut_offs(np.asarray(threshold))))
     hardly = not ONE_SIDE < above < 1 - ONE_SIDE
     other_scale = _range(rows.score) != (0.0, 1.0)
-    return float(np.median(rows.score)) if threshold == 0.5 and other_scale and hardly else float(threshold)
+    if threshold == 0.5 and other_scale and hardly:
+        return 2 * float(np.median(rows.score / 2))  # the sum of two scores may overflow
+    return float(threshold)
 
 
 def _range(score: np.ndarray) -> tuple[float, float]:
@@ -133,7 +136,10 @@ def _range(score: np.ndarray) -> tuple[float, float]:
     low, high = score_range(score)
     if np.ptp(score) < GOOD_PART:  # chances of rare events, or squeezed scores
         low, high = float(score.min()), float(score.max())
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
+    if low < high:
+        return low, high
+    half = max(0.5, 1e-9 * abs(low))  # wide enough for bins that differ
+    return max(low - half, -LARGEST), min(high + half, LARGEST)
 
 
 def _axis(distinct: np.ndarray) -> tuple[float, float]:

@@ -47,9 +47,9 @@ def figure(size: tuple[float, float]) -> Iterator[Any]:
 
 def save(drawn: Any, folder: Path, name: str) -> None:
     """Write PNG and SVG."""
-    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
-        with replacing(folder / f"{name}{suffix}") as temporary:
-            drawn.savefig(temporary, dpi=150, metadata=metadata)
+    for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+        with replacing(folder / f"{name}.{kind}") as file:
+            drawn.savefig(file, format=kind, dpi=150, metadata=metadata)
 
 
 def save_csv(folder: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
