@@ -20,7 +20,15 @@ from evenrisk._validation._arrays import (
     check_weight,
     listed,
 )
-from evenrisk._validation._groups import SMALL_CELL, Groups, check_cells, check_groups, group_name
+from evenrisk._validation._groups import (
+    SMALL_CELL,
+    Groups,
+    check_cells,
+    check_codes,
+    check_groups,
+    group_name,
+)
+from evenrisk._validation._names import shown, visible
 from evenrisk._validation._warnings import (
     BudgetWarning,
     CollapseWarning,
@@ -46,6 +54,7 @@ __all__ = [
     "check_binary",
     "check_cells",
     "check_choice",
+    "check_codes",
     "check_flag",
     "check_fraction",
     "check_groups",
@@ -57,5 +66,7 @@ __all__ = [
     "check_weight",
     "group_name",
     "listed",
+    "shown",
     "tell",
+    "visible",
 ]
