@@ -13,12 +13,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
 
 from evenrisk import Parity, threshold_profile
 from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
 from evenrisk.report import audit, numerals, thinning, words
+from evenrisk.report.names import shown, visible
 from evenrisk.report.text import to_terminal
 from optional import need
 
@@ -654,6 +656,114 @@ def test_markdown_escapes_names():
     assert r"\<b\>\|x" in text
     assert r"\*y\*\_z" in text
     assert r"\`a\`" in text
+
+
+NASTY = (
+    "~~~",
+    "- x",
+    "+ x",
+    "1. x",
+    "2) x",
+    "# x",
+    "===",
+    "> x",
+    "&copy;",
+    "a|b\\|c\\",
+    "`a` ``b",
+    "<b>bold</b>",
+    "[a](http://b.c)",
+    "![a](b)",
+    "http://b.c www.d.org",
+    "*y* __z__",
+    "~~gone~~",
+    "$0-$20k",
+    "a\nb\n\n# c",
+    "\x1b[31mred\x1b[0m\x9b2J\x7f",
+    "\u202ereversed\u2066",
+    "[red]rich[/red]",
+    ": x",
+)
+
+
+def named(name):
+    """An audit with one name wherever a name can be."""
+    rng = np.random.default_rng(0)
+    score, y = rng.random(160), np.arange(160) % 2
+    return audit(
+        pd.Series(np.where(y, name, "no"), name=name),
+        {name: score, "other": score},
+        sensitive_features=pd.Series(np.repeat(np.array([name, "zz"], dtype=object), 80), name=name),
+        positive=name,
+        n_resamples=39,
+        n_permutations=19,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_name():
+    return named("name")
+
+
+def blocks(text):
+    """What a Markdown document is made of, and the text of every block as a reader sees it."""
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    inline = [token for token in found if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children} - {"text", "text_special"}
+    seen = ["".join(child.content for child in token.children) for token in inline]
+    return [token.type for token in found], kinds, seen
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_changes_a_markdown_document(plain_name, name):
+    report = named(name)
+    shape, kinds, seen = blocks(report.to_markdown())
+    expected = blocks(plain_name.to_markdown())
+    assert (shape, kinds) == expected[:2]
+    assert kinds == {"strong_open", "strong_close"}  # of the notes
+    printed = visible(name)
+    assert sum(text == printed for text in seen) == sum(text == "name" for text in expected[2]) > 2
+    assert report.summary["title"] in seen
+    for paragraph in report.summary["verdict"]:
+        assert paragraph in seen
+    assert any(f"those with {printed} = {printed} it is" in text for text in seen)
+
+
+def test_no_name_reaches_a_terminal_raw(plain_name):
+    for name in NASTY[-5:-1]:
+        report = named(name)
+        summary = report.summary
+        texts = [to_terminal(summary), repr(report), *summary["verdict"], summary["title"]]
+        texts += [note["text"] for note in summary["notes"]]
+        texts += [shown["words"] for score in summary["scores"] for shown in score["distributions"]]
+        for text in texts:
+            assert visible(text.replace("\n", "")) == text.replace("\n", "")
+            assert text.isprintable() or text is texts[0]
+        assert texts[0].count("\n") == to_terminal(plain_name.summary).count("\n")
+        kept = json.loads(report.to_json())
+        assert [kept["group_name"], kept["scores"][0]["name"], kept["label"]["positive"]] == [name] * 3
+        assert sorted(kept["groups"]) == sorted([name, "zz"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("männlich", "männlich"),
+        ("日本 a-b × c", "日本 a-b × c"),
+        ("a\x1bb", "a\\x1bb"),
+        ("a\r\nb", "a\\r\\nb"),
+        ("\x9b2J", "\\x9b2J"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\u061ca\u2069", "\\u061ca\\u2069"),
+        ("אדום 1", "\u2068אדום 1\u2069"),
+        ("א\u2069", "\u2068א\\u2069\u2069"),
+        ("١٢", "\u2068١٢\u2069"),
+        ("\ud800", "\\ud800"),
+        ("", ""),
+    ],
+)
+def test_how_a_name_is_shown(name, text):
+    assert shown(name) == text
+    assert words.group(name) == f"group {text}"
 
 
 def test_terminal_lines_are_aligned(compas_report):

@@ -107,16 +107,21 @@ def rate(value: float | None) -> str:
 def aligned(header: Any, rows: list[list[str]]) -> str:
     """A table of text: the first columns to the left, numbers to the right."""
     table = [list(header), *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(header))]
     left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
     lines = []
     for row in table:
         cells = [
-            cell.ljust(width) if is_left else cell.rjust(width)
+            cell + (width - _width(cell)) * " " if is_left else (width - _width(cell)) * " " + cell
             for cell, width, is_left in zip(row, widths, left, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Letters that take room: isolates around a name take none."""
+    return len(text) - text.count("\u2068") - text.count("\u2069")
 
 
 def _table_md(header: Any, rows: list[list[str]]) -> str:
