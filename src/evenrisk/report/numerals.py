@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 UNKNOWN = "–"
-MORE_DIGITS = 12  # of a threshold between scores that are close; beyond, it is written whole
+MORE_DIGITS = 12  # of a threshold between scores that are close; beyond, it has a power of ten of its own
 MOST_DIGITS = 800  # of any float
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
@@ -126,12 +126,13 @@ def threshold_writer(
         if value == asked or int(exact.as_tuple().exponent) >= last:
             far = not power and not -7 <= exact.adjusted() < 16
             return _power_of_ten(exact, exact.adjusted() if far else power)
-        inside = _same_side(value, scores)
-        for place in range(last, last - MORE_DIGITS, -1):
+        inside, own = _same_side(value, scores), exact.adjusted()
+        places = [(power, last - more) for more in range(MORE_DIGITS)]
+        for unit, place in [*places, *((own, own - digits) for digits in range(17))]:
             for rounding in (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING):
                 if inside(number := _cut(value, place, rounding)):
-                    return _power_of_ten(number, power)
-        return _power_of_ten(exact, exact.adjusted())
+                    return _power_of_ten(number, unit)
+        return _power_of_ten(exact, own)
 
     return write
 

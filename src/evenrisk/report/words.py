@@ -220,7 +220,7 @@ def _names(groups: list[dict[str, Any]]) -> list[str]:
 def _with_rows(name: str, entry: dict[str, Any], label: dict[str, str] | None) -> str:
     """'group c, 40 rows (0 among people with late = yes)': its rows, and those of the outcomes it lacks."""
     found = f"{name}, {_rows(entry['rows'])}"
-    lacking = [cell for cell in entry["cells"] if cell["too_few"] and cell["stratum"] != "everybody"]
+    lacking = [cell for cell in entry["cells"] if cell["too_few"] and cell["rows"] < entry["rows"]]
     few = ", ".join(f"{cell['rows']} among {among(cell['stratum'], label)}" for cell in lacking)
     return f"{found} ({few})" if few else found
 
