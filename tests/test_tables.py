@@ -456,7 +456,7 @@ def test_a_column_twice(tmp_path):
 def test_the_name_of_a_file_is_visible(tmp_path):
     with pytest.raises(TableError) as error:
         read_table(str(tmp_path / "a\x1b[2J.csv"), scores=["s"], groups=["g"])
-    assert "a\\x1b[2J.csv: must be a file that can be read" in str(error.value)
+    assert "a\\x1b[2J.csv: must be CSV" in str(error.value)
 
 
 def test_no_file(tmp_path):
