@@ -318,6 +318,20 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     assert only(asked, "equalized_odds")["max_gap"] == only(alone, "equalized_odds")["max_gap"]
 
 
+def test_a_rate_of_one_person_is_in_no_spread_whatever_the_rule(people):
+    late = people["late"].where(people["tree"] != "cedar", "no")
+    late[people.index[people["tree"] == "cedar"][:1]] = "yes"
+    names = {"sensitive_features": people["tree"], "parity": "demographic_parity", **QUICK}
+    with pytest.warns(SmallCellWarning, match="Only 1 row in group 'cedar' among people with late = yes"):
+        summary = audit(late, people["score"], **names).summary
+    assert only(summary)["left_out"] == []
+    assert [summary["compared"][rate] for rate in ("selection_rate", "tpr", "fpr")] == [
+        [0, 1, 2],
+        [0, 1],
+        [0, 1, 2],
+    ]
+
+
 def test_a_group_of_one_row_sets_nothing_and_is_named(people):
     tree = people["tree"].copy()
     lowest = people["score"].idxmin()  # alone, it is as far from the others as can be
