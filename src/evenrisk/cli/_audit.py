@@ -87,14 +87,14 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> None
     from rich.console import Console
     from rich.markup import escape
 
-    from evenrisk.report.names import visible
-
     outputs = {option: path for option, path in (("--html", html), ("--json", json)) if path is not None}
     _refuse_unwritable(file, outputs)
     if asked["strict"] and asked["max_gap"] is None:
         raise click.UsageError("--strict needs --max-gap")
     if asked["positive"] is not None and asked["label"] is None:
         raise click.UsageError("--positive needs --label")
+    from evenrisk.report.names import visible
+
     console = Console(stderr=True)
     try:
         with console.status(escape(f"auditing {visible(file)}")) if console.is_terminal else nullcontext():
