@@ -505,6 +505,17 @@ def test_a_cut_off_that_is_asked_for_is_kept(people, scale, favourable):
     assert report.summary["settings"]["threshold"] == 0.5
 
 
+@pytest.mark.parametrize(("threshold", "who"), [(0.5, "everybody"), (1, None), (4, None), (5, "nobody")])
+def test_a_cut_off_at_the_lowest_score_parts_people_and_at_the_highest_does_not(people, threshold, who):
+    names = {"sensitive_features": people["tree"], **QUICK}
+    summary = audit(None, people["stars"], threshold=threshold, **names).summary
+    assert [sentence.endswith(f": {who} is selected.") for sentence in summary["warnings"]] == [True] * bool(
+        who
+    )
+    chosen = sum(group["selected"] for group in summary["scores"][0]["at_threshold"]["groups"])
+    assert (chosen in (0, 900)) is bool(who)
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 @pytest.mark.parametrize("shift", [0, 1e-6, 0.3])
 def test_a_cut_off_that_is_printed_decides_as_the_table_says(kind, shift):
