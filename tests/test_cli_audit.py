@@ -71,12 +71,12 @@ DECILES = ("--score", "decile_score", "--group", "race")
         (
             ["--max-gap", "0.25"],
             0,
-            "PASS  decile_score, demographic parity: max gap 0.245 is within 0.25. Whet",
+            "PASS  decile_score, demographic parity: max gap 0.245 is within 0.25. Whether the true gap",
         ),
         (
             ["--max-gap", "0.25", "--strict"],
             1,
-            "FAIL  decile_score, demographic parity: max gap 0.245 is within",
+            "FAIL  decile_score, demographic parity: max gap 0.245 is not certified to be within 0.25. Whe",
         ),
         (
             ["--max-gap", "0.35", "--strict"],
@@ -472,6 +472,38 @@ def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
     assert done.exit_code == 0
     assert "Warning: Only 1 row in group 'x', fewer than 30" in done.stderr
     assert "x 1" in done.stdout
+
+
+@pytest.mark.parametrize("parity", [(), ("--parity", "equalized_odds")])
+@pytest.mark.parametrize(("limit", "status"), [(0.9, 0), (0.001, 1)])
+def test_one_person_spoils_nothing(tmp_path, parity, limit, status):
+    """The group is named, the gate judges the others, and nobody's rate of 0 or 1 is the gap."""
+    options = ("--score", "score", "--group", "sex", "--label", "late", *parity, "--max-gap", limit)
+    done = run(write(tmp_path / "in.csv", GOOD + "0.999,x,z,1\n"), *options)
+    plain = run(write(tmp_path / "plain.csv", GOOD), *options)
+    assert (done.exit_code, plain.exit_code) == (status, status)
+    assert "Warning: Left out of equalized odds" in done.stderr
+    assert "group 'x', 1 row (0 among people with late = 0)." in done.stderr
+    assert "Left out: group x, 1 row" in done.stdout
+    assert "x (left out)" in done.stdout
+    last = [each.stdout.splitlines()[-1] for each in (done, plain)]
+    assert last[0] == last[1]
+    assert last[0].startswith("PASS  score, " if status == 0 else "FAIL  score, ")
+
+
+def test_a_rule_asked_for_that_has_nobody_to_compare_is_bad_input(tmp_path):
+    frame = pd.read_csv(io.StringIO(GOOD))
+    frame.loc[frame["sex"] == "f", "late"] = 0
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    options = ("--score", "score", "--group", "sex", "--label", "late", "--max-gap", 0.9)
+    done = run(tmp_path / "in.csv", *options, "--parity", "equalized_odds")
+    assert done.exit_code == 2
+    assert "--group must have 2 or more groups of at least 2 rows of each outcome under" in done.stderr
+    assert "group 'f', 100 rows (0 among people with late = 1)" in done.stderr
+    shown = run(tmp_path / "in.csv", *options)
+    assert shown.exit_code == 0
+    assert "Equalized odds could not be measured" in shown.stderr
+    assert "group 'f', 100 rows (0 among people with late = 1)" in shown.stderr
 
 
 @pytest.mark.parametrize("option", ["--html", "--json"])

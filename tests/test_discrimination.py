@@ -127,6 +127,21 @@ def test_small_cells_take_the_largest_variance():
         np.testing.assert_allclose(got.auc[name][1:], wilson_by_hand(value, 12, 0.95), atol=1e-10)
 
 
+@small
+@pytest.mark.parametrize("n", [29, 30])
+def test_from_thirty_rows_of_each_label_the_variance_is_measured(n):
+    rng = np.random.default_rng(0)
+    y = np.tile(np.repeat([0, 1], [40, n]), 2)
+    score, group = np.round(rng.standard_normal(len(y)) + y, 1), np.repeat(["a", "b"], 40 + n)
+    got = profile(y, score, group, None).discrimination(random_state=0)
+    mine = group == "a"
+    value = roc_auc_score(y[mine], score[mine])
+    measured = value * (1 - value) / delong_by_hand(y[mine], score[mine])
+    assert measured > n + 1
+    rows = n if n < 30 else measured
+    np.testing.assert_allclose(got.auc["a"][1:], wilson_by_hand(value, rows, 0.95), atol=1e-10)
+
+
 @pytest.mark.parametrize("n", [2, 100])
 @small
 def test_a_perfect_score_is_not_certain(n):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from audit_pages import QUICK, audited
-from evenrisk.report import audit, numerals, svg
+from evenrisk.report import audit, drawings, numerals, svg
 from evenrisk.report.page import to_fragment, to_html
 
 SCALES = [(0, 1), (1, 10), (-300, 850), (0, 2.5e-6), (-4e12, 9e12), (17.2, 17.3), (0.05, 0.051), (0, 999_999)]
@@ -43,6 +43,52 @@ def test_ticks_are_few_round_and_told_apart(low, high):
 )
 def test_thresholds_have_the_digits_they_need(scale, value, text):
     assert numerals.threshold_writer(scale)(value) == text
+
+
+CLOSE = np.array([0.1, 0.49997, 0.49999, 0.7, 0.7 + 1e-12, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (0.12345678, "0.1235"),  # nobody between: the usual digits
+        (0.49997, "0.49997"),  # 0.5 would select others
+        (0.49999, "0.5"),
+        (0.499966, "0.4999"),  # rounded away from the next score
+        (0.7, "0.7"),
+        (0.7 + 1e-12, "0.7001"),
+        (0.7 - 1e-12, "0.6999"),
+        (0.05, "0.05"),
+        (0.95, "0.95"),
+    ],
+)
+def test_thresholds_part_the_scores_as_printed(value, text):
+    assert numerals.threshold_writer((0, 1), CLOSE)(value) == text
+    assert ((numerals.read(text) < CLOSE) == (value < CLOSE)).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e12])
+def test_every_threshold_parts_the_scores_as_printed(scale, kind):
+    rng = np.random.default_rng(0)
+    near = np.cumsum(10.0 ** rng.uniform(-17, -2, 300)) + rng.choice([0, 0.5])
+    scores = np.unique((scale * np.concatenate([near, rng.random(300), -rng.random(50)])).astype(kind))
+    write = numerals.threshold_writer((-scale, 2 * scale), scores)
+    values = [*scores.tolist(), *(scale * rng.random(100)).tolist()]
+    for value in values:
+        printed = kind(numerals.read(write(value)))
+        assert np.array_equal(scores > printed, scores > kind(value)), (value, write(value))
+    assert max(len(write(value)) for value in values) < 25
+
+
+def test_a_threshold_that_is_asked_for_is_written_whole():
+    scores = np.arange(300.0, 850)
+    write = numerals.threshold_writer((300, 850), scores, 0.0031415)
+    assert [write(0.0031415), write(0.0031416)] == ["0.0031415", "0"]
+    for asked, text in ((1e300, "1×10³⁰⁰"), (-2.5e-20, "−2.5×10⁻²⁰"), (0.5, "0.5"), (1e6, "1000000")):
+        assert numerals.threshold_writer((0, 1), scores / 850, asked)(asked) == text
+        assert numerals.read(text) == asked
 
 
 def test_halves_are_rounded_up_as_a_browser_does():
@@ -94,6 +140,25 @@ def test_a_band_goes_along_the_upper_curve_and_back_along_the_lower():
 
 def test_a_histogram_stands_on_the_ground():
     assert svg.outline_path([0, 5, 10], [0.5, 1.0], ALONG, UP) == "M0 100V50H500V0H1000V100"
+
+
+@pytest.mark.parametrize(
+    ("gaps", "at"),
+    [
+        ([0.05, 0.9 - 0.8, 0.8 - 0.7, 0.0], "b"),  # both are a tenth, the second is larger by one last digit
+        ([0.05, 0.8 - 0.7, 0.9 - 0.8, 0.0], "b"),
+        ([0.05, 0.1 - 1e-9, 0.1, 0.0], "c"),  # really larger
+        ([None, 0.1, 0.1, None], "b"),
+        ([0.2, 0.1, None, 0.2], "a"),
+    ],
+)
+def test_the_dot_is_on_the_first_of_equal_gaps(gaps, at):
+    stratum = {"words": "everybody", "gap": gaps, "low": gaps, "high": gaps, "noise_floor": None}
+    curve = {"thresholds": [0.1, 0.2, 0.3, 0.4], "written": ["a", "b", "c", "d"]}
+    plot = drawings.gap_plot(stratum, curve, drawings.Axis(svg.across(0.0, 1.0), 0.5), 1.0, "95 %")
+    place = "abcd".index(at)
+    assert plot.dot["text"] == f"{numerals.points(gaps[place])} at {at}"
+    assert plot.dot["x"] == f"{10 * (place + 1):.2f}%"
 
 
 def test_what_is_out_of_scale_is_drawn_on_the_edge():

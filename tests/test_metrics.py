@@ -505,6 +505,10 @@ def test_one_column_of_any_kind(build):
         ([True, False, True, True], ("False", "True")),
         ([0.5, 1.0, 2.5, 1.0], ("0.5", "1.0", "2.5")),
         (["b", 1, 2, "a"], ("1", "2", "a", "b")),  # mixed kinds have an order, too
+        (["b", 10, 2, 1], ("1", "2", "10", "b")),
+        (["10", "2", "1", "2"], ("1", "2", "10")),  # as a file gives numbers
+        (["10", "-2.5", "1e1", "0"], ("-2.5", "0", "10", "1e1")),
+        (["10", "2", "1 a", "2"], ("1 a", "10", "2")),  # one name that is none: the alphabet
     ],
 )
 def test_groups_of_any_kind(values, groups):
@@ -512,7 +516,7 @@ def test_groups_of_any_kind(values, groups):
     for attribute in (
         column,
         np.array(column, dtype=object),
-        np.array(column) if values[0] != "b" else column,
+        np.array(column) if "b" not in values else column,
     ):
         assert threshold_profile(None, np.arange(140.0), sensitive_features=attribute).groups == groups
 
@@ -757,7 +761,15 @@ def test_densities_equal_a_count(parity):
 
 @pytest.mark.parametrize(
     ("score", "low", "high"),
-    [([-5, -3, -2, -1], -5, -1), ([300, 450, 480, 850], 300, 850), ([0.4, 0.5], 0, 1)],
+    [
+        ([-5, -3, -2, -1], -5, -1),
+        ([300, 450, 480, 850], 300, 850),
+        ([0.4, 0.5], 0, 1),
+        ([0.0, 0.5], 0, 1),
+        ([0.5, 1.0], 0, 1),  # both ends belong to it
+        ([0.5, 1.25], 0.5, 1.25),
+        ([-0.25, 0.5], -0.25, 0.5),
+    ],
 )
 def test_bins_cover_the_unit_interval_or_the_range(score, low, high):
     score = np.tile(np.array(score), 60)

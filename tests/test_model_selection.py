@@ -23,7 +23,8 @@ from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import BudgetWarning, CollapseWarning, MissingSensitiveFeatures
 from evenrisk.model_selection import tradeoff_path
 from evenrisk.model_selection._bisection import NEAR, PRECISION, best_eta, rungs, smallest_eta
-from evenrisk.model_selection._folds import _places, make_splits
+from evenrisk.model_selection._folds import Data, Scores, Tunable, _places, make_splits
+from evenrisk.model_selection._rows import Rows
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
 from optional import need
@@ -455,6 +456,22 @@ def test_weights_count_rows(few):
     repeated = search((X.repeat(times, 0), y.repeat(times), race.repeat(times)), 0.2, cv=again)
     assert repeated.eta_ == weighted.eta_
     assert repeated.path_.max_gap.to_numpy() == pytest.approx(weighted.path_.max_gap.to_numpy(), abs=1e-6)
+
+
+def test_the_quality_of_a_path_counts_rows_by_weight(few):
+    """A weight of two is two rows, in the AUC and in the accuracy; one that never was held out is none."""
+    X, y, race = few
+    times = np.where(y == 1, 1 + (X[:, 0] > np.median(X[:, 0])), 1 + (race == race[0]))
+    rng = np.random.default_rng(0)
+    place = rng.random(len(y)) + 0.3 * y
+    place[:7] = np.nan
+    scores = Scores(raw=place - 0.6, place=place)
+    tunable = Tunable.of(FairLogisticRegression())
+    weighted = Rows.of(Data(X, y, race, times.astype(float)), tunable, None).quality(scores)
+    held, again = np.arange(7, len(y)), np.arange(7, len(y)).repeat(times[7:])
+    assert weighted["auc"] == pytest.approx(roc_auc_score(y[again], place[again]), abs=1e-12)
+    assert weighted["accuracy"] == pytest.approx(((place > 0.6) == y)[again].mean(), abs=1e-12)
+    assert abs(weighted["auc"] - roc_auc_score(y[held], place[held])) > 1e-3, "weights matter here"
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "sparse", "lists"])

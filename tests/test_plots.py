@@ -68,6 +68,39 @@ def test_curve_shows_the_profile(parity):
     assert display.figure_ is display.ax_.figure
 
 
+NASTY = ("_other", "$0-$20k", "a\x1b[31m\nb", "\u202exyz")
+PRINTED = ("_other", "$0-$20k", "a\\x1b[31m\\nb", "\\u202exyz")
+
+
+def printed(ax):
+    """The legend as it is drawn: no entry lost, no mathematics."""
+    texts = ax.get_legend().get_texts()
+    ax.figure.canvas.draw()
+    for text in texts:
+        assert text._preprocess_math(text.get_text())[1] is False
+    return [text._preprocess_math(text.get_text())[0].removeprefix(" ") for text in texts]
+
+
+def test_names_are_shown_as_they_are():
+    """matplotlib leaves entries that begin with _ away, and reads what is between two $ as mathematics."""
+    group = np.array(NASTY, dtype=object)[np.arange(len(RISK)) % 4]
+    display = RiskDistributionDisplay.from_predictions(None, RISK, sensitive_features=group)
+    assert sorted(printed(display.ax_)) == sorted(PRINTED)
+    ax = None
+    for name in NASTY:
+        ax = ParityCurveDisplay.from_predictions(WORLD.y, RISK, name=name, ax=ax, **DATA).ax_
+    assert [text.split(" (max gap")[0] for text in printed(ax)] == list(PRINTED)
+    scores = dict.fromkeys(NASTY, RISK)
+    display = TradeoffDisplay.from_predictions(WORLD.y, scores, **DATA)
+    assert printed(display.ax_) == list(PRINTED)
+    table = pd.DataFrame({"method": NASTY, "$a$": 0.1, "_b": [0.1, 0.2, 0.3, 0.4], "η": NASTY})
+    display = TradeoffDisplay.from_frame(table, x="_b", y="$a$", labels="η")[0]
+    assert printed(display.ax_) == list(PRINTED)
+    labels = [display.ax_.yaxis.label, *display.ax_.texts]
+    assert len(labels) > 1
+    assert [text._preprocess_math(text.get_text())[1] for text in labels] == [False] * len(labels)
+
+
 @pytest.mark.parametrize("parity", PARITIES)
 def test_outlines_show_the_distribution(parity):
     shown = risk_distribution(WORLD.y, RISK, parity=parity, n_bins=12, **DATA)

@@ -1,7 +1,10 @@
 """The audit's dict and the texts made of it: every number has a witness, every name is the user's."""
 
+import copy
 import json
 import math
+import re
+import warnings
 from itertools import product
 
 import numpy as np
@@ -9,12 +12,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
 
 from evenrisk import Parity, threshold_profile
 from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
-from evenrisk.report import audit, thinning, words
+from evenrisk.report import audit, numerals, thinning, words
+from evenrisk.report.names import shown, visible
 from evenrisk.report.text import to_terminal
 from full_disk import full_disk
 from optional import need
@@ -214,8 +219,8 @@ def test_scores_that_only_rounding_tells_apart_or_that_are_huge(values):
 def test_verdict_in_the_user_s_own_words(compas_report):
     parity, odds = compas_report.summary["verdict"]
     assert parity.startswith(
-        "At the worst cut-off, 4, African-American people are flagged 25 points more often than "
-        "Caucasian people (58 % against 33 %; 95 % interval of the worst gap: 21 to 28 points); "
+        "At the worst cut-off, 4, group African-American is flagged 25 points more often than "
+        "group Caucasian (58 % against 33 %; 95 % interval of the worst gap: 21 to 28 points); "
         "chance alone would give "
     )
     assert "This is more than chance (p = 0.001)." in parity
@@ -264,7 +269,7 @@ def test_favourable_changes_words_and_the_impact_ratio_alone(people, favourable)
     rate = (people["score"] > 0.5).groupby(people["tree"]).mean()
     good = rate if favourable == "high" else 1 - rate
     assert summary["scores"][0]["at_threshold"]["impact_ratio"] == pytest.approx(good.min() / good.max())
-    assert (" are selected " if favourable == "high" else " are flagged ") in summary["verdict"][0]
+    assert (" is selected " if favourable == "high" else " is flagged ") in summary["verdict"][0]
     assert only(summary)["max_gap"]["value"] == max(
         threshold_profile(None, people["score"], sensitive_features=people["tree"]).gap
     )
@@ -293,34 +298,174 @@ def test_parities_asked_for(people):
     assert second["worst"]["words"] == "latecomers"
 
 
-def test_a_group_without_one_outcome_is_named_and_not_dropped(people):
+MEASURES = ("max_gap", "mean_gap", "rank_gap", "gap_at_threshold", "worst", "noise_floor", "p_value")
+MEASURES = (*MEASURES, "certificates", "half_widths", "curve")
+
+
+def same_verdicts(entry, alone):
+    """Whether a rule finds what it finds where nobody was left out; digits may depend on all scores."""
+    entry, alone = copy.deepcopy([entry, alone])
+    for found in (entry, alone):
+        assert len(found["curve"].pop("written")) == len(found["curve"]["thresholds"])
+        assert float(found["worst"].pop("at")) == pytest.approx(found["worst"]["threshold"], abs=1e-3)
+    assert {key: entry[key] for key in MEASURES} == {key: alone[key] for key in MEASURES}
+
+
+@pytest.mark.parametrize("lates", [0, 1])
+def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(people, lates):
     late = people["late"].where(people["tree"] != "cedar", "no")
-    with pytest.warns(SmallCellWarning, match="No row in group 'cedar' among people with late = yes"):
-        summary = audit(late, people["score"], sensitive_features=people["tree"], **QUICK).summary
-    assert summary["settings"]["parities"] == ["demographic_parity"]
-    assert summary["groups"] == ["ash", "birch", "cedar"]
-    (sentence,) = [each for each in summary["warnings"] if "Equalized odds" in each]
-    assert sentence == "Equalized odds could not be measured: a group has no row of an outcome."
-    cedar = summary["scores"][0]["auc"]["groups"][2]
-    assert cedar == {"group": "cedar", "value": None, "low": None, "high": None}
-    with pytest.raises(ValueError, match="got none in: group 'cedar' among people with late = yes"):
-        audit(late, people["score"], sensitive_features=people["tree"], parity="equalized_odds", **QUICK)
-
-
-def test_a_group_of_one_row_is_warned_of_by_name(people):
-    tree = people["tree"].copy()
-    tree.iloc[0] = "yew"
-    with pytest.warns(SmallCellWarning, match="Only 1 row in group 'yew', fewer than 30") as told:
-        summary = audit(None, people["score"], sensitive_features=tree, **QUICK).summary
-    assert told[0].filename == __file__
+    late[people.index[people["tree"] == "cedar"][:lates]] = "yes"
+    n = (people["tree"] == "cedar").sum()
+    found = f"group 'cedar', {n} rows ({lates} among people with late = yes)"
+    with pytest.warns(SmallCellWarning, match="Left out of equalized odds") as told:
+        report = audit(late, people["score"], sensitive_features=people["tree"], **QUICK)
+    summary = report.summary
     assert len(told) == 1
     assert summary["warnings"] == [
-        "Only 1 row in group 'yew', fewer than 30: what is measured there is mostly noise."
+        f"Left out of equalized odds, which compares groups of at least 2 rows of each outcome: {found}."
     ]
+    assert summary["settings"]["parities"] == ["demographic_parity", "equalized_odds"]
+    assert summary["groups"] == ["ash", "birch", "cedar"]
+    assert only(summary)["left_out"] == []
+    assert "cedar" in {name for each in only(summary)["half_widths"] for name in each["pair"]}
+    rest = people["tree"] != "cedar"
+    alone = audit(late[rest], people["score"][rest], sensitive_features=people["tree"][rest], **QUICK).summary
+    same_verdicts(only(summary, "equalized_odds"), only(alone, "equalized_odds"))
+    (entry,) = only(summary, "equalized_odds")["left_out"]
+    above = people["score"][~rest & (late == "no")] > 0.5
+    negatives, positives = entry["cells"]
+    assert (entry["group"], entry["rows"]) == ("cedar", n)
+    assert negatives == {
+        "stratum": "negatives",
+        "rows": n - lates,
+        "too_few": False,
+        "rate": pytest.approx(above.mean()),
+    }
+    first = people["score"][people["tree"] == "cedar"].iloc[0]
+    assert positives["rows"] == lates
+    assert positives["rate"] == (float(first > 0.5) if lates else None)
+    assert summary["verdict"][1].endswith(f"Left out: {found.replace(chr(39), '')}.")
+    for text in (report.to_markdown(), report.to_html(), to_terminal(summary)):
+        assert "cedar (left out of equalized odds)" in text
+    assert found in report.to_markdown()
+    # the highest minus the lowest rate, and areas between curves, are of the others too
+    compared = {"selection_rate": [0, 1, 2], "tpr": [0, 1], "fpr": [0, 1], "ppv": [0, 1, 2]}
+    assert summary["compared"] == compared | {"accuracy": [0, 1, 2]}
+    assert [each["pair"] for each in summary["scores"][0]["auc"]["abroca"]] == [["ash", "birch"]]
+    with pytest.warns(SmallCellWarning, match="Left out of equalized odds"):
+        asked = audit(
+            late, people["score"], sensitive_features=people["tree"], parity="equalized_odds", **QUICK
+        ).summary
+    assert [entry["parity"] for entry in asked["scores"][0]["parities"]] == ["equalized_odds"]
+    assert only(asked, "equalized_odds")["max_gap"] == only(alone, "equalized_odds")["max_gap"]
+
+
+def test_a_rate_of_one_person_is_in_no_spread_whatever_the_rule(people):
+    late = people["late"].where(people["tree"] != "cedar", "no")
+    late[people.index[people["tree"] == "cedar"][:1]] = "yes"
+    names = {"sensitive_features": people["tree"], "parity": "demographic_parity", **QUICK}
+    with pytest.warns(SmallCellWarning, match="Only 1 row in group 'cedar' among people with late = yes"):
+        summary = audit(late, people["score"], **names).summary
+    assert only(summary)["left_out"] == []
+    assert [summary["compared"][rate] for rate in ("selection_rate", "tpr", "fpr")] == [
+        [0, 1, 2],
+        [0, 1],
+        [0, 1, 2],
+    ]
+
+
+def test_a_group_of_one_row_sets_nothing_and_is_named(people):
+    tree = people["tree"].copy()
+    lowest = people["score"].idxmin()  # alone, it is as far from the others as can be
+    tree[lowest] = "yew"
+    with pytest.warns(SmallCellWarning, match="Left out of demographic parity") as told:
+        report = audit(people["late"], people["score"], sensitive_features=tree, **QUICK)
+    assert (told[0].filename, len(told)) == (__file__, 1)
+    summary = report.summary
+    lacked = {"no": "yes", "yes": "no"}[people["late"][lowest]]
+    assert summary["warnings"] == [
+        "Left out of demographic parity, which compares groups of at least 2 rows: group 'yew', 1 row.",
+        "Left out of equalized odds, which compares groups of at least 2 rows of each outcome: "
+        f"group 'yew', 1 row (0 among people with late = {lacked}).",
+    ]
+    rest = people.drop(index=lowest)
+    alone = audit(rest["late"], rest["score"], sensitive_features=rest["tree"], **QUICK).summary
+    for parity in ("demographic_parity", "equalized_odds"):
+        for key in ("max_gap", "mean_gap", "rank_gap", "p_value", "half_widths", "certificates"):
+            assert only(summary, parity)[key] == only(alone, parity)[key]
+    assert only(summary)["left_out"] == [
+        {
+            "group": "yew",
+            "rows": 1,
+            "cells": [{"stratum": "everybody", "rows": 1, "too_few": True, "rate": 0.0}],
+        }
+    ]
+    assert summary["verdict"][0] == alone["verdict"][0] + " Left out: group yew, 1 row."
     assert summary["groups"][-1] == "yew"
-    assert "yew people (1 row only)" in summary["verdict"][0]
-    (width,) = [each for each in only(summary)["half_widths"] if each["pair"] == ["ash", "yew"]]
-    assert width["half_width"] > 0.9
+    here, there = (each["scores"][0]["at_threshold"] for each in (summary, alone))
+    assert (here["groups"][:3], here["impact_ratio"]) == (there["groups"], there["impact_ratio"])
+    assert here["groups"][3]["selection_rate"] == 0.0
+    for text in (report.to_markdown(), report.to_html(), to_terminal(summary)):
+        assert "yew (left out)" in text
+    assert json.loads(report.to_json()) == summary
+
+
+@pytest.mark.parametrize("n", [2, 29, 30])
+def test_a_small_group_is_compared_and_named(people, n):
+    tree = people["tree"].copy()
+    rows = [*people.index[people["late"] == "no"][:n], *people.index[people["late"] == "yes"][:n]]
+    tree[rows] = "yew"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallCellWarning)
+        summary = audit(people["late"], people["score"], sensitive_features=tree, **QUICK).summary
+    noise = "fewer than 30: what is measured there is mostly noise."
+    whole = f"Only {2 * n} rows in group 'yew', {noise}"
+    parts = [
+        f"Only {n} rows in group 'yew' among people with late = {each}, {noise}" for each in ("no", "yes")
+    ]
+    assert summary["warnings"] == ([whole] if n == 2 else parts if n == 29 else [])
+    for parity in ("demographic_parity", "equalized_odds"):
+        assert only(summary, parity)["left_out"] == []
+        assert "yew" in {name for each in only(summary, parity)["half_widths"] for name in each["pair"]}
+
+
+def test_exactly_thirty_rows_are_looked_into_by_outcome(people):
+    """29 rows are named as a whole; from 30 on each outcome within them is."""
+    few = people.index[people["late"] == "yes"][:3]
+    for n, named in ((29, "Only 29 rows in group 'yew', "), (30, "Only 3 rows in group 'yew' among people ")):
+        tree = people["tree"].copy()
+        tree[[*few, *people.index[people["late"] == "no"][: n - 3]]] = "yew"
+        with pytest.warns(SmallCellWarning, match=named):
+            summary = audit(people["late"], people["score"], sensitive_features=tree, **QUICK).summary
+        assert [sentence[: len(named)] for sentence in summary["warnings"]][-1] == named
+
+
+def test_a_rule_with_nobody_to_compare(people):
+    """Shown by default, it is left away and says why; asked for, it is an error. Both name the groups."""
+    late = people["late"].where(people["tree"] == "ash", "no")
+    n = people["tree"].value_counts()
+    lacking = [
+        f"group {name!r}, {n[name]} rows (0 among people with late = yes)" for name in ("birch", "cedar")
+    ]
+    names = {"sensitive_features": people["tree"], **QUICK}
+    with pytest.warns(SmallCellWarning, match="No row in group 'birch' among people with late = yes"):
+        summary = audit(late, people["score"], **names).summary
+    assert summary["settings"]["parities"] == ["demographic_parity"]
+    assert summary["warnings"][-1] == (
+        "Equalized odds could not be measured: fewer than 2 groups have at least 2 rows of each outcome. "
+        f"Too few rows: {'; '.join(lacking)}."
+    )
+    assert summary["scores"][0]["auc"]["left_out"] == ["birch", "cedar"]
+    with pytest.raises(
+        ValueError, match=r"2 or more groups of at least 2 rows of each outcome under "
+    ) as error:
+        audit(late, people["score"], parity=["demographic_parity", "equalized_odds"], **names)
+    assert str(error.value).endswith(f"equalized_odds, got 1. Too few rows: {'; '.join(lacking)}")
+    alone = np.where(people.index == 0, "yew", "ash")
+    with pytest.raises(
+        ValueError, match=r"under demographic_parity, got 1\. Too few rows: group 'yew', 1 row"
+    ):
+        audit(None, people["score"], sensitive_features=alone, **QUICK)
 
 
 def columns_of(people):
@@ -352,8 +497,16 @@ def test_several_columns(people, kind):
         (lambda s: 100 * s, "median"),
         (lambda s: s / 100, "median"),  # chances of a rare event
         (lambda s: 0.45 + s / 10, 0.5),  # squeezed, and still cut by 0.5
-        (lambda s: np.log(s / (1 - s)), 0.5),
+        (lambda s: np.log(s / (1 - s)), "median"),
         (lambda s: np.append(100 * s[1:], 0.1), "median"),  # one person below 0.5
+        (lambda s: 0.4 + 0.1 * (s > np.median(s)), "median"),  # nobody is above 0.5, half are at it
+        (lambda s: 0.4 + 0.1 * s + 0.1 * (np.arange(900) < 9), "median"),  # 1 % above 0.5
+        (lambda s: 0.4 + 0.1 * s + 0.1 * (np.arange(900) < 10), 0.5),
+        (lambda s: 0.4 + 0.1 * s + 0.1 * (np.arange(900) >= 9), "median"),  # 1 % not above it
+        (lambda s: 0.4 + 0.1 * s + 0.1 * (np.arange(900) >= 10), 0.5),
+        (lambda s: (s - s.min()) / np.ptp(s), 0.5),  # from 0 to 1, both of them reached
+        (lambda s: (s - s.min()) / np.ptp(s) * (1 + 1e-9), "median"),
+        (lambda s: (s - s.min()) / np.ptp(s) - 1e-9, "median"),
     ],
 )
 def test_where_the_slider_starts(people, scale, start):
@@ -363,7 +516,77 @@ def test_where_the_slider_starts(people, scale, start):
     low, high = entry["range"]
     assert low <= score.min()
     assert high >= score.max()
-    assert np.ptp(score) > 0.5 * (high - low)
+    assert np.ptp(score) > 0.4 * (high - low)
+
+
+@pytest.mark.parametrize(
+    "scale", [lambda s: s, lambda s: 100 * s, lambda s: 300 + 550 * s, lambda s: s / 100]
+)
+@pytest.mark.parametrize("favourable", ["high", "low"])
+def test_a_cut_off_that_is_asked_for_is_kept(people, scale, favourable):
+    score = scale(people["score"].rename("points"))
+    names = {"sensitive_features": people["tree"], "favourable": favourable, **QUICK}
+    report = audit(None, score, threshold=0.5, **names)
+    entry = report.summary["scores"][0]["at_threshold"]
+    assert (entry["threshold"], entry["at"]) == (0.5, "0.5")
+    assert [each["selected"] for each in entry["groups"]] == list((score > 0.5).groupby(people["tree"]).sum())
+    ends = [float(end) for end in report.summary["scores"][0]["ends"]]
+    assert ends == pytest.approx([score.min(), score.max()], rel=1e-2)
+    told = [each for each in report.summary["warnings"] if "cut-off 0.5" in each]
+    verb = "selected" if favourable == "high" else "flagged"
+    if score.min() > 0.5:
+        (sentence,) = told
+        assert sentence.startswith("The cut-off 0.5 is below all scores of points, which run from ")
+        assert sentence.endswith(f": everybody is {verb}.")
+    elif score.max() <= 0.5:
+        (sentence,) = told
+        assert sentence.startswith("The cut-off 0.5 is at or above all scores of points, which run from ")
+        assert sentence.endswith(f": nobody is {verb}.")
+    else:
+        assert told == []
+    assert report.summary["settings"]["threshold"] == 0.5
+
+
+@pytest.mark.parametrize(("threshold", "who"), [(0.5, "everybody"), (1, None), (4, None), (5, "nobody")])
+def test_a_cut_off_at_the_lowest_score_parts_people_and_at_the_highest_does_not(people, threshold, who):
+    names = {"sensitive_features": people["tree"], **QUICK}
+    summary = audit(None, people["stars"], threshold=threshold, **names).summary
+    assert [sentence.endswith(f": {who} is selected.") for sentence in summary["warnings"]] == [True] * bool(
+        who
+    )
+    chosen = sum(group["selected"] for group in summary["scores"][0]["at_threshold"]["groups"])
+    assert (chosen in (0, 900)) is bool(who)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("shift", [0, 1e-6, 0.3])
+def test_a_cut_off_that_is_printed_decides_as_the_table_says(kind, shift):
+    """The worst cut-off is 0.49997: as 0.5 it would select others."""
+    score = np.concatenate([np.linspace(0.1, 0.49997, 80), np.linspace(0.49999, 0.9, 80)]) + shift
+    score = np.append(score, [0.1, 0.9]).astype(kind)
+    group = np.append(np.repeat(["a", "b"], 80), ["b", "a"])
+    report = audit(None, score, sensitive_features=group, **QUICK)
+    entry = report.summary["scores"][0]
+    worst = only(report.summary)["worst"]
+    assert worst["threshold"] == score[79]
+    if not shift:
+        assert worst["at"] == "0.49997"
+    texts = [
+        report.summary["verdict"][0],
+        report.to_markdown(),
+        to_terminal(report.summary),
+        report.to_html(),
+    ]
+    assert all(worst["at"] in text for text in texts)
+    steps = entry["steps"]
+    for i, text in enumerate(steps["written"]):
+        above = score > kind(numerals.read(text))
+        assert [above[group == name].sum() for name in "ab"] == [row[i] for row in steps["selected"]]
+    curve = only(report.summary)["curve"]
+    rates = np.array(
+        [[(score[group == name] > kind(numerals.read(t))).mean() for name in "ab"] for t in curve["written"]]
+    )
+    np.testing.assert_allclose(np.ptp(rates, axis=1), curve["strata"][0]["gap"], atol=1e-12)
 
 
 def test_polars_and_crossed_groups(people):
@@ -440,6 +663,49 @@ def test_limits_are_held_against_the_gap(people):
     assert needed == profile.certify(0.3).rows_needed
 
 
+VERDICTS = {"certified": "at most 30 points", "violated": "is exceeded", "not decidable": "cannot be decided"}
+GAPS = (0.1, 0.2996, 0.29995, 0.3, 0.3 + 1e-15, 0.30004, 0.3004, 0.5)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("gap", GAPS)
+def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
+    above = gap > 0.3 + 1e-12
+    possible = ("not decidable", "violated" if above else "certified")
+    for by in product(possible, possible):
+        made = [
+            {"limit": 0.3, "verdict": verdict, "rows_needed": 100, "level": 0.95, "where": "in every group"}
+            | {"words": words.certificate(verdict, 0.3, 100, 0.95, method, "in every group")}
+            for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
+        ]
+        parity = {"max_gap": {"value": gap}, "certificates": made}
+        line = words.held(parity, 0.3, above=above, strict=strict)
+        fails = by[0] != "certified" if strict else above
+        assert ("is within 0.3" in line) is not fails
+        assert (" exceeds 0.3." in line) is above
+        assert (float(re.search(r"max gap ([0-9.]+) ", line)[1]) > 0.3) is above
+        told = by[1] if by[0] == "not decidable" else by[0]
+        assert [said for said in VERDICTS.values() if said in line] == [VERDICTS[told]]
+        assert ("By resampling, which holds approximately" in line) is (by[0] == "not decidable" != by[1])
+        assert [line.endswith(sentence) for _, sentence in words.limits(made)] == [True]
+
+
+def test_what_resampling_decides_is_said_once_everywhere(people):
+    """The inequality leaves 15 points open, resampling does not."""
+    rows = people[people["tree"] != "cedar"]
+    report = audit(None, rows["score"], sensitive_features=rows["tree"], max_gap=0.15, **QUICK)
+    made = only(report.summary)["certificates"]
+    assert [each["verdict"] for each in made] == ["not decidable", "violated"]
+    sentence = (
+        "By resampling, which holds approximately, a limit of 15 points is exceeded (95 % sure); an answer "
+        f"that assumes nothing takes about {made[0]['rows_needed']:,} rows in every group, if the measured "
+        "gap stays."
+    )
+    for text in (report.summary["verdict"][0], report.to_html(), report.to_markdown()):
+        assert text.count(sentence) >= 1
+        assert "cannot be decided" not in text
+
+
 def test_markdown_and_terminal_show_the_dict_s_numbers(compas_report):
     for text in (compas_report.to_markdown().replace("\\", ""), to_terminal(compas_report.summary)):
         assert "0.245 [0.21" in text
@@ -453,9 +719,117 @@ def test_markdown_escapes_names():
     text = audit(
         None, pd.Series(np.arange(90.0), name="`a`"), sensitive_features=group, **QUICK
     ).to_markdown()
-    assert r"\<b>\|x" in text
+    assert r"\<b\>\|x" in text
     assert r"\*y\*\_z" in text
     assert r"\`a\`" in text
+
+
+NASTY = (
+    "~~~",
+    "- x",
+    "+ x",
+    "1. x",
+    "2) x",
+    "# x",
+    "===",
+    "> x",
+    "&copy;",
+    "a|b\\|c\\",
+    "`a` ``b",
+    "<b>bold</b>",
+    "[a](http://b.c)",
+    "![a](b)",
+    "http://b.c www.d.org",
+    "*y* __z__",
+    "~~gone~~",
+    "$0-$20k",
+    "a\nb\n\n# c",
+    "\x1b[31mred\x1b[0m\x9b2J\x7f",
+    "\u202ereversed\u2066",
+    "[red]rich[/red]",
+    ": x",
+)
+
+
+def named(name):
+    """An audit with one name wherever a name can be."""
+    rng = np.random.default_rng(0)
+    score, y = rng.random(160), np.arange(160) % 2
+    return audit(
+        pd.Series(np.where(y, name, "no"), name=name),
+        {name: score, "other": score},
+        sensitive_features=pd.Series(np.repeat(np.array([name, "zz"], dtype=object), 80), name=name),
+        positive=name,
+        n_resamples=39,
+        n_permutations=19,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain_name():
+    return named("name")
+
+
+def blocks(text):
+    """What a Markdown document is made of, and the text of every block as a reader sees it."""
+    found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    inline = [token for token in found if token.type == "inline"]
+    kinds = {child.type for token in inline for child in token.children} - {"text", "text_special"}
+    seen = ["".join(child.content for child in token.children) for token in inline]
+    return [token.type for token in found], kinds, seen
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_no_name_changes_a_markdown_document(plain_name, name):
+    report = named(name)
+    shape, kinds, seen = blocks(report.to_markdown())
+    expected = blocks(plain_name.to_markdown())
+    assert (shape, kinds) == expected[:2]
+    assert kinds == {"strong_open", "strong_close"}  # of the notes
+    printed = visible(name)
+    assert sum(text == printed for text in seen) == sum(text == "name" for text in expected[2]) > 2
+    assert report.summary["title"] in seen
+    for paragraph in report.summary["verdict"]:
+        assert paragraph in seen
+    assert any(f"those with {printed} = {printed} it is" in text for text in seen)
+
+
+def test_no_name_reaches_a_terminal_raw(plain_name):
+    for name in NASTY[-5:-1]:
+        report = named(name)
+        summary = report.summary
+        texts = [to_terminal(summary), repr(report), *summary["verdict"], summary["title"]]
+        texts += [note["text"] for note in summary["notes"]]
+        texts += [shown["words"] for score in summary["scores"] for shown in score["distributions"]]
+        for text in texts:
+            assert visible(text.replace("\n", "")) == text.replace("\n", "")
+            assert text.isprintable() or text is texts[0]
+        assert texts[0].count("\n") == to_terminal(plain_name.summary).count("\n")
+        kept = json.loads(report.to_json())
+        assert [kept["group_name"], kept["scores"][0]["name"], kept["label"]["positive"]] == [name] * 3
+        assert sorted(kept["groups"]) == sorted([name, "zz"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("männlich", "männlich"),
+        ("日本 a-b × c", "日本 a-b × c"),
+        ("a\x1bb", "a\\x1bb"),
+        ("a\r\nb", "a\\r\\nb"),
+        ("\x9b2J", "\\x9b2J"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\u061ca\u2069", "\\u061ca\\u2069"),
+        ("אדום 1", "\u2068אדום 1\u2069"),
+        ("א\u2069", "\u2068א\\u2069\u2069"),
+        ("١٢", "\u2068١٢\u2069"),
+        ("\ud800", "\\ud800"),
+        ("", ""),
+    ],
+)
+def test_how_a_name_is_shown(name, text):
+    assert shown(name) == text
+    assert words.group(name) == f"group {text}"
 
 
 def test_terminal_lines_are_aligned(compas_report):
@@ -516,18 +890,36 @@ def test_points(share, text):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("low", "high", "text"),
     [
-        ("Caucasian", "Caucasian people"),
-        ("African-American × Male", "African-American × Male people"),
-        ("25-45", "people with age 25-45"),
-        ("1", "people with age 1"),
-        ("", "people with age "),
-        ("a", "people with age a"),
+        (0.04, 0.07, "4.0 to 7.0"),
+        (0.21, 0.28, "21 to 28"),
+        (0.191, 0.194, "19.1 to 19.4"),
+        (0.19, 0.19, "19"),
+        (0.1912, 0.1913, "19.12 to 19.13"),
+        (0.191234, 0.191235, "19"),
+        (0.0, 0.0, "0"),
+        (0.0, 0.0004, "0.00 to 0.04"),
     ],
 )
-def test_people(name, text):
-    assert words.people(name, {"group_name": "age", "groups": [name, "Caucasian"]}) == text
+def test_spans_have_two_ends_or_one_number(low, high, text):
+    assert words.span(low, high) == text
+
+
+def test_rates_that_differ_look_different():
+    rng = np.random.default_rng(0)
+    score = np.concatenate([rng.random(20_000) < 0.501, rng.random(20_000) < 0.5]).astype(float)
+    group = np.repeat(["männlich", "weiblich"], 20_000)
+    worst = only(audit(None, score, sensitive_features=group, **QUICK).summary)["worst"]
+    assert abs(worst["higher_rate"] - worst["lower_rate"]) < 0.005
+    (sentence,) = [audit(None, score, sensitive_features=group, **QUICK).summary["verdict"][0]]
+    rates = re.search(
+        r"group (\w+) is selected ([0-9.]+) points more often than group (\w+) \((.+) % against (.+) %;",
+        sentence,
+    )
+    assert (rates[1], rates[3]) == (worst["higher"], worst["lower"])
+    assert float(rates[2]) == pytest.approx(100 * (worst["higher_rate"] - worst["lower_rate"]), rel=0.5)
+    assert float(rates[4]) > float(rates[5])
 
 
 @pytest.mark.parametrize(
@@ -547,11 +939,6 @@ def test_people(name, text):
 def test_bad_settings(people, wrong, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         audit(people["late"], people["score"], sensitive_features=people["tree"], **(QUICK | wrong))
-
-
-def test_one_name_that_is_no_adjective_changes_all():
-    summary = {"group_name": "disabled", "groups": ["no", "yes", "perhaps"]}
-    assert words.people("perhaps", summary) == "people with disabled perhaps"
 
 
 def test_huge_and_tiny_weights_are_weights(people):

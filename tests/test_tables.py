@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from evenrisk._tables import TableError, read_table
 from evenrisk._tables import _read as reading
 from evenrisk._tables import _source as source
+from evenrisk.exceptions import SmallCellWarning
+from evenrisk.metrics import threshold_profile
 
 SCORES = {"risk": [0.5, -1.25, 3.0, 3e-2, 7.0], "decile": [1.0, 10.0, 2.0, 2.0, 9.0]}
 RACE = ["Asian", "NA", 'b, "é"', "null", "Asian"]
@@ -178,6 +180,17 @@ def test_many_blocks_and_long_text(tmp_path):
 def test_names_in_a_csv(values, names, tmp_path):
     table = read("s,g\n" + "".join(f"1,{value}\n" for value in values), tmp_path)
     assert table.groups["g"].tolist() == names
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_numbers_that_name_groups_keep_their_order_in_an_audit(kind, tmp_path):
+    decades = [10, 2, 1, 2] * 20
+    data = "s,g\n" + "".join(f"{i},{g}\n" for i, g in enumerate(decades))
+    table = read(data if kind == "csv" else parquet(s=list(range(80)), g=decades), tmp_path)
+    with pytest.warns(SmallCellWarning):
+        profile = threshold_profile(None, table.scores["s"], sensitive_features=table.groups)
+    assert profile.groups == ("1", "2", "10")
+    assert profile.rates_at(-1).tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize(
@@ -478,6 +491,12 @@ def test_a_column_twice(tmp_path):
 
 
 # Bad files
+
+
+def test_the_name_of_a_file_is_visible(tmp_path):
+    with pytest.raises(TableError) as error:
+        read_table(str(tmp_path / "a\x1b[2J.csv"), scores=["s"], groups=["g"])
+    assert "a\\x1b[2J.csv: must be CSV" in str(error.value)
 
 
 def test_no_file(tmp_path):

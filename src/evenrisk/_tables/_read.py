@@ -16,6 +16,7 @@ from evenrisk._tables._csv import read_csv
 from evenrisk._tables._messages import TableError, Wanted, refuse_twice
 from evenrisk._tables._parquet import read_parquet
 from evenrisk._tables._source import open_source, unwrap
+from evenrisk._validation import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +65,7 @@ def read_table(
         refuse_twice(wanted)
         return _table(_columns(path, wanted), wanted, positive)
     except TableError as error:
-        place = "standard input" if path == "-" else path.encode("utf-8", "replace").decode()
+        place = "standard input" if path == "-" else visible(path.encode("utf-8", "replace").decode())
         raise TableError(f"{place}: {error}") from error
 
 

@@ -27,10 +27,12 @@ from evenrisk._validation._groups import (
     SMALL_CELL,
     Groups,
     check_cells,
+    check_codes,
     check_groups,
     group_columns,
     group_name,
 )
+from evenrisk._validation._names import shown, visible
 from evenrisk._validation._warnings import (
     BudgetWarning,
     CollapseWarning,
@@ -56,6 +58,7 @@ __all__ = [
     "check_binary",
     "check_cells",
     "check_choice",
+    "check_codes",
     "check_features",
     "check_flag",
     "check_fraction",
@@ -71,5 +74,7 @@ __all__ = [
     "group_name",
     "listed",
     "refuse_masked",
+    "shown",
     "tell",
+    "visible",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from evenrisk._validation._arrays import check_length, factorize, listed, strict
 from evenrisk._validation._warnings import SmallCellWarning
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
+NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # as text
 MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
 
 
@@ -85,13 +87,18 @@ def check_groups(sensitive_features: Any, n: int) -> Groups:
     return groups
 
 
-def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
-    """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
-    if code.min() < -1 or code.max() >= len(names):
+def check_codes(code: np.ndarray, n_cells: int) -> None:
+    """Refuse a cell that does not exist; `code` is the cell of each row."""
+    if code.min() < -1 or code.max() >= n_cells:
         raise ValueError(
             f"`parity` must map labels to strata from -1 to one less than their number, got a cell "
-            f"{code.min() if code.min() < -1 else code.max()} of {len(names)}"
+            f"{code.min() if code.min() < -1 else code.max()} of {n_cells}"
         )
+
+
+def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
+    """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
+    check_codes(code, len(names))
     counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
     empty = [name for name, count in zip(names, counts, strict=True) if count == 0]
     if empty:
@@ -178,10 +185,7 @@ def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
             "Drop those rows or give them a group of their own"
         )
     labels = np.asarray(labels)
-    try:
-        order = np.argsort(labels, kind="stable")
-    except TypeError:  # mixed kinds have no order of their own
-        order = np.array(sorted(range(len(labels)), key=lambda i: (type(labels[i]).__name__, str(labels[i]))))
+    order = _order(labels)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[code], labels[order]
@@ -202,6 +206,21 @@ def _objects(labels: Any) -> np.ndarray:
             label = pd.Timedelta(label)
         plain[i] = label.as_py() if hasattr(label, "as_py") else label
     return plain
+
+
+def _order(labels: np.ndarray) -> np.ndarray:
+    """Index that sorts labels; text that is all numbers, as a file gives it, sorts as numbers: 1, 2, 10."""
+    if all(isinstance(label, str) and NUMBER.fullmatch(label.strip()) for label in labels):
+        return np.array(sorted(range(len(labels)), key=lambda i: (float(labels[i]), labels[i])))
+    try:
+        return np.argsort(labels, kind="stable")
+    except TypeError:  # mixed kinds have no order of their own
+        return np.array(sorted(range(len(labels)), key=lambda i: _by_kind(labels[i])))
+
+
+def _by_kind(label: Any) -> tuple[str, Any, str]:
+    """Sort key of labels of mixed kinds: by kind, numbers within theirs as numbers."""
+    return type(label).__name__, label if isinstance(label, (int, float)) else 0, str(label)
 
 
 def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -59,7 +59,11 @@ _OPTIONS = {
     help="Rule to measure and to judge by; repeatable.  [default: demographic_parity, and equalized_odds is "
     "shown where there is a --label]",
 )
-@click.option("--threshold", type=float, default=0.5, help="Cut-off in use.  [default: 0.5, else the median]")
+@click.option(
+    "--threshold",
+    type=float,
+    help="Cut-off in use.  [default: 0.5 for scores in [0, 1], else the median]",
+)
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Probability of bands and intervals."
 )
@@ -80,6 +84,7 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
     a pipe was closed before all was printed.
     """
     from rich.console import Console
+    from rich.markup import escape
 
     outputs = {option: path for option, path in (("--html", html), ("--json", json)) if path is not None}
     _refuse_unwritable(file, outputs)
@@ -87,8 +92,10 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
         raise click.UsageError("--strict needs --max-gap")
     if asked["positive"] is not None and asked["label"] is None:
         raise click.UsageError("--positive needs --label")
+    from evenrisk.report.names import visible
+
     console = Console(stderr=True)
-    with console.status(f"auditing {file}") if console.is_terminal else nullcontext():
+    with console.status(escape(f"auditing {visible(file)}")) if console.is_terminal else nullcontext():
         report = _report(file, asked)
         made = {"--html": report.to_html, "--json": report.to_json}
         texts = {path: made[option]() for option, path in outputs.items()}
@@ -155,6 +162,7 @@ def _write(texts: dict[Path, str]) -> None:
 
 def _print_audit(summary: dict[str, Any]) -> None:
     """Print tables, warnings and the verdict."""
+    from evenrisk.report.names import shown
     from evenrisk.report.text import to_terminal
 
     click.echo(to_terminal(summary))
@@ -163,11 +171,14 @@ def _print_audit(summary: dict[str, Any]) -> None:
     several = len(summary["scores"]) > 1
     for score in summary["scores"]:
         for paragraph in score["verdict"]:
-            click.secho(f"{score['name']}: {paragraph}" if several else paragraph, bold=True)
+            click.secho(f"{shown(score['name'])}: {paragraph}" if several else paragraph, bold=True)
 
 
 def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, strict: bool) -> int:
     """Hold every score column against the limit, say how sure, and give the exit status."""
+    from evenrisk.report.names import shown
+    from evenrisk.report.words import held
+
     failed = 0
     for score in summary["scores"]:
         for parity in score["parities"]:
@@ -177,8 +188,8 @@ def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, 
             above = gap > limit + 1e-12  # equal gaps may differ in their last digit
             fails = made["verdict"] != "certified" if strict else above
             failed += fails
-            measured = f"max gap {gap:.3f} {'exceeds' if above else 'is within'} {limit:g}"
-            told = f"{score['name']}, {parity['words']}: {measured}. {made['words']}"
+            found = held(parity, limit, above=above, strict=strict)
+            told = f"{shown(score['name'])}, {parity['words']}: {found}"
             click.secho(f"{'FAIL' if fails else 'PASS'}  {told}", fg="red" if fails else "green")
     return 1 if failed else 0
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenrisk._validation import check_choice, check_number, check_thresholds
+from evenrisk._validation import check_choice, check_number, check_thresholds, shown
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.metrics._inferred import Inferred
 from evenrisk.metrics._inputs import ScoredRows, scored_rows
@@ -228,7 +228,7 @@ class ThresholdProfile(Inferred):
 
     def __repr__(self) -> str:
         return (
-            f"ThresholdProfile({self.parity.name}, groups {', '.join(self.groups)}: "
+            f"ThresholdProfile({self.parity.name}, groups {', '.join(map(shown, self.groups))}: "
             f"max gap {self.max_gap:.3f} at {self.worst_threshold:.3g}, "
             f"rank gap {self.rank_gap:.3f}, mean gap {self.mean_gap:.3f})"
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from evenrisk._validation import check_binary
+from evenrisk._validation import check_binary, visible
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", ":")
@@ -31,6 +31,16 @@ _SIDES = (
 
 Point = tuple[float, float]
 LabelledPath = tuple[list[Point], list[str] | None]  # points joined in this order, and a label for each
+
+
+def literal(name: str) -> str:
+    """Write a name so that matplotlib shows it as it is, in a legend too.
+
+    It would read what stands between two $ as mathematics, and leave an entry that begins with _ out of
+    the legend: such a name begins with a space here.
+    """
+    text = visible(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def axes(ax: Any) -> Any:
@@ -150,7 +160,13 @@ def annotate(ax: Any, paths: Sequence[LabelledPath], gid: str) -> None:
 def _place(ax: Any, point: Point, label: str, taken: list[tuple[float, ...]], size: float, gid: str) -> None:
     """Write one label where nothing is, or not at all."""
     text = ax.annotate(
-        label, point, textcoords="offset points", xytext=(0, 0), fontsize="x-small", color="#333333", gid=gid
+        literal(label),
+        point,
+        textcoords="offset points",
+        xytext=(0, 0),
+        fontsize="x-small",
+        color="#333333",
+        gid=gid,
     )
     left, bottom, right, top = ax.get_window_extent().extents
     for offset, ha, va in _SIDES:

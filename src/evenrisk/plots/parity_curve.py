@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice
 from evenrisk.metrics import Band, NoiseFloor, ThresholdProfile, threshold_profile
-from evenrisk.plots._draw import COLORS, DASHES, axes, envelope, full_names, headroom, positive_label, scores
+from evenrisk.plots._draw import (
+    COLORS,
+    DASHES,
+    axes,
+    envelope,
+    full_names,
+    headroom,
+    literal,
+    positive_label,
+    scores,
+)
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -208,7 +218,7 @@ class ParityCurveDisplay:
             "color": COLORS[number % len(COLORS)],
             "linestyle": DASHES[number % len(DASHES)],
             "linewidth": 1.8,
-            "label": self._label(self.name if name is None else name),
+            "label": literal(self._label(self.name if name is None else name)),
             "gid": "gap",
             "drawstyle": "steps-post" if x == "threshold" else "default",
         } | full_names(kwargs)
@@ -263,7 +273,7 @@ class ParityCurveDisplay:
         headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
         several = ", worst stratum" if len(parity.strata) > 1 else ""
         ax.set_xlabel(X_LABELS[x])
-        ax.set_ylabel(f"{parity.name.replace('_', ' ')} gap{several}")
+        ax.set_ylabel(literal(f"{parity.name.replace('_', ' ')} gap{several}"))
         ax.legend(frameon=False, loc="upper left", fontsize="small")
 
     def _label(self, name: str | None) -> str:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice, check_flag, check_number
 from evenrisk.metrics import Decisions, Interval, ThresholdProfile, decisions, threshold_profile
-from evenrisk.plots._draw import COLORS, DASHES, MARKERS, LabelledPath, annotate, axes, full_names, surround
+from evenrisk.plots._draw import (
+    COLORS,
+    DASHES,
+    MARKERS,
+    LabelledPath,
+    annotate,
+    axes,
+    full_names,
+    literal,
+    surround,
+)
 from evenrisk.plots._inputs import check_errors, check_labels, check_points, methods_of, named_scores
 
 if TYPE_CHECKING:
@@ -220,7 +230,10 @@ class TradeoffDisplay:
             before = "" if name is None else f"{name}, "
             parts = [([i], before + label) for i, label in enumerate(self.labels)]
         kwargs = full_names(kwargs)
-        self.lines_ = [self._draw(index, {"label": label} | kwargs, line) for index, label in parts]
+        self.lines_ = [
+            self._draw(index, {"label": None if label is None else literal(label)} | kwargs, line)
+            for index, label in parts
+        ]
         ax._evenrisk_paths = [*getattr(ax, "_evenrisk_paths", []), *self._paths(line)]
         self._frame()
         return self
@@ -267,8 +280,8 @@ class TradeoffDisplay:
         """Set limits, labels and legend for all that these axes show by now."""
         ax = self.ax_
         surround(ax, [point for points, _ in ax._evenrisk_paths for point in points])
-        ax.set_xlabel(f"← fairer      {self.gap_name}")
-        ax.set_ylabel(self.quality_name)
+        ax.set_xlabel(literal(f"← fairer      {self.gap_name}"))
+        ax.set_ylabel(literal(self.quality_name))
         annotate(ax, ax._evenrisk_paths, "tradeoff label")
 
 

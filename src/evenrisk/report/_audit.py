@@ -17,7 +17,6 @@ from evenrisk._validation import (
     MisalignedIndexWarning,
     SmallCellWarning,
     check_alignment,
-    check_cells,
     check_choice,
     check_fraction,
     check_number,
@@ -26,6 +25,7 @@ from evenrisk.metrics._inputs import ScoredRows, scored_rows
 from evenrisk.metrics._resampling import generator
 from evenrisk.report import words
 from evenrisk.report._inputs import group_name, outcomes, score_columns
+from evenrisk.report.cells import compared, needed, sentences
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
 from evenrisk.report.text import to_markdown
@@ -101,7 +101,7 @@ def audit(
     sensitive_features: Any,
     sample_weight: Any = None,
     parity: Any = None,
-    threshold: float = 0.5,
+    threshold: float | None = None,
     level: float = 0.95,
     favourable: str = "high",
     random_state: Any = 0,
@@ -125,9 +125,10 @@ def audit(
         Weight of each row.
     parity : str, Parity, list of them or None, default=None
         The rules to measure by. None is demographic parity, and equalized odds too where outcomes are given.
-    threshold : float, default=0.5
-        The cut-off in use, read in the precision of the scores. A column on another scale that 0.5 hardly
-        cuts begins at its median instead.
+    threshold : float, default=None
+        The cut-off in use, read in the precision of the scores. None is 0.5 where all scores lie in [0, 1],
+        and the median score where some do not, or where all lie so close together that 0.5 hardly parts
+        them.
     level : float, default=0.95
         Probability of bands and intervals.
     favourable : {"high", "low"}, default="high"
@@ -148,6 +149,12 @@ def audit(
     AuditReport
         With `summary`, `to_html`, `to_json` and `to_markdown`; a notebook shows the page.
 
+    Notes
+    -----
+    A rule leaves out a group that has fewer than 2 rows in a cell that it compares: the rate of one person
+    is 0 or 1 and would set every gap. The group is named with its rows and its rates, and the others are
+    compared as if it were not there. A group of 2 to 29 rows is compared, and named as small.
+
     Examples
     --------
     The score that COMPAS itself gave, 1 to 10, where a low one is good for a person:
@@ -158,7 +165,7 @@ def audit(
     >>> race = data.sensitive_features
     >>> report = audit(data.y, data.frame["decile_score"], sensitive_features=race, favourable="low")
     >>> print(report.summary["verdict"][0])
-    At the worst cut-off, 4, African-American people are flagged 25 points more often than Caucasian ...
+    At the worst cut-off, 4, group African-American is flagged 25 points more often than group Caucasian ...
     """
     settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
     columns = score_columns(y_score)
@@ -176,8 +183,8 @@ def audit(
     first = next(iter(rows.values()))
     parities, missing = _parities(parity, first, label)
     settings = settings.under(parities, len(columns))
-    summary = summarise(rows, settings, group_name(sensitive_features), label, missing)
-    small = [sentence for sentence in summary["warnings"] if sentence not in missing]
+    small = sentences(first, parities, label)
+    summary = summarise(rows, settings, group_name(sensitive_features), label, [*small, *missing])
     if small:
         warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
     return AuditReport(summary)
@@ -203,7 +210,9 @@ def _settings(
         random_state = generator(random_state).integers(2**31)
     return Settings(
         parities=(),
-        threshold=float(check_number("threshold", threshold, low=float("-inf"))),
+        threshold=None
+        if threshold is None
+        else float(check_number("threshold", threshold, low=float("-inf"))),
         level=level,
         favourable=check_choice("favourable", favourable, ("high", "low")),
         random_state=int(random_state),
@@ -229,7 +238,7 @@ def _rows(
 def _parities(
     parity: Any, rows: ScoredRows, label: dict[str, str] | None
 ) -> tuple[tuple[Any, ...], list[str]]:
-    """The rules to measure by, and why one of ours was left out."""
+    """The rules to measure by, and why one of ours cannot be measured."""
     if parity is not None:
         asked = tuple(parity) if isinstance(parity, (list, tuple)) else (parity,)
         if not asked:
@@ -237,26 +246,31 @@ def _parities(
         for rule in asked:
             if rows.label is None and rows.rule(rule).needs_label:
                 raise ValueError(f"`y_true` is required under {rows.rule(rule).name}, got None")
-            _refuse_empty(rows.under(rule), label)
+            _refuse_incomparable(rows, rule, label)
         return asked, []
+    _refuse_incomparable(rows, "demographic_parity", label)
     if rows.label is None:
         return ("demographic_parity",), []
-    try:
-        _refuse_empty(rows.under("equalized_odds"), label)
-    except ValueError:
-        return ("demographic_parity",), [
-            "Equalized odds could not be measured: a group has no row of an outcome."
-        ]
-    return ("demographic_parity", "equalized_odds"), []
-
-
-def _refuse_empty(rows: ScoredRows, label: dict[str, str] | None) -> None:
-    names = [
-        f"group {group!r} among {words.among(stratum, label)}"
-        for stratum in rows.parity.strata
-        for group in rows.groups
+    odds = compared(rows, "equalized_odds")
+    if len(odds.rows.groups) > 1:
+        return ("demographic_parity", "equalized_odds"), []
+    reason = f"fewer than 2 groups have {needed(by_outcome=True)}"
+    named = words.too_few(odds.left_out, label)
+    return ("demographic_parity",), [
+        f"Equalized odds could not be measured: {reason}. Too few rows: {named}."
     ]
-    check_cells(rows.code, names, warn=False)
+
+
+def _refuse_incomparable(rows: ScoredRows, parity: Any, label: dict[str, str] | None) -> None:
+    """Refuse a rule that has fewer than two groups to compare."""
+    found = compared(rows, parity)
+    if len(found.rows.groups) < 2:
+        enough = needed(by_outcome=found.rows.parity.needs_label)
+        raise ValueError(
+            f"`sensitive_features` must have 2 or more groups of {enough} under "
+            f"{found.rows.parity.name}, got {len(found.rows.groups)}. Too few rows: "
+            f"{words.too_few(found.left_out, label)}"
+        )
 
 
 def _written(text: str, path: str | Path | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +38,6 @@ class Axis:
 
     along: svg.Scale
     start: float
-    write: Callable[[float], str]
 
     @classmethod
     def of(cls, score: dict[str, Any]) -> Axis:
@@ -48,15 +46,15 @@ class Axis:
         steps = score["steps"]["thresholds"]
         edges = [edge for shown in score["distributions"] for edge in shown["edges"]]
         ends = svg.domain(low, high, [min(steps + edges), max(steps + edges)])
-        return cls(svg.across(*ends), steps[score["start"]], numerals.threshold_writer([low, high]))
+        return cls(svg.across(*ends), steps[score["start"]])
 
 
-def gap_plot(stratum: dict[str, Any], thresholds: list[float], axis: Axis, top: float, level: str) -> Plot:
-    """Draw the gap of one stratum at every threshold, its band, and what chance gives."""
-    up = svg.upwards(top, HEIGHT, HEIGHT)
+def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: float, level: str) -> Plot:
+    """Draw the gap of one stratum of a curve at every threshold, its band, and what chance gives."""
+    up, thresholds = svg.upwards(top, HEIGHT, HEIGHT), curve["thresholds"]
     x = [axis.along.low, *thresholds, axis.along.high]
     gap, low, high = (_to_the_ends(stratum[key], len(thresholds)) for key in ("gap", "low", "high"))
-    floor, dot = _floor(stratum["noise_floor"], up), _dot(stratum, thresholds, axis, up)
+    floor, dot = _floor(stratum["noise_floor"], up), _dot(stratum, curve, axis, up)
     largest = f"the largest is {dot['text']}" if dot else "not measured"
     chance = f"; chance alone gives {floor['words']}" if floor else ""
     return Plot(
@@ -177,7 +175,7 @@ def _floor(noise: dict[str, Any] | None, up: svg.Scale) -> dict[str, Any] | None
     if noise is None or noise["mean"] is None or noise["p95"] is None:
         return None
     bottom, top = up(noise["mean"]), up(noise["p95"])
-    words = f"{numerals.points(noise['mean'])} to {numerals.points(noise['p95'])}"
+    words = numerals.span(noise["mean"], noise["p95"])
     return {"y": round(top, 1), "height": round(max(bottom - top, 1.0), 1), "words": words}
 
 
@@ -187,9 +185,7 @@ def _key(floor: dict[str, Any] | None, level: str, banded: bool) -> list[dict[st
     return [*key, {"kind": "floor", "words": f"by chance {floor['words']}"}] if floor else key
 
 
-def _dot(
-    stratum: dict[str, Any], thresholds: list[float], axis: Axis, up: svg.Scale
-) -> dict[str, Any] | None:
+def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: svg.Scale) -> dict[str, Any] | None:
     """Mark the largest gap, the first of equals; its value stands above the band, on the side with room."""
     known = [(gap, -i) for i, gap in enumerate(stratum["gap"]) if gap is not None]
     if not known:
@@ -197,11 +193,11 @@ def _dot(
     largest = max(known)[0]
     # equal gaps may differ in their last digit
     gap, i = next((value, -j) for value, j in known if value >= largest - 1e-12)
-    above, threshold = (stratum["high"] or stratum["gap"])[i], thresholds[i]
+    above, threshold = (stratum["high"] or stratum["gap"])[i], curve["thresholds"][i]
     return {
         "x": axis.along.percent(threshold),
         "y": round(up(gap), 1),
-        "text": f"{numerals.points(gap)} at {axis.write(threshold)}",
+        "text": f"{numerals.points(gap)} at {curve['written'][i]}",
         "label_y": round(up(gap if above is None else above) - 6, 1),
         "left": axis.along(threshold) > 0.6 * svg.WIDTH,
     }

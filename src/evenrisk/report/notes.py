@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenrisk._validation import shown
 from evenrisk.report.words import percent
 
 GAP = """A person is {above} if the score is above the cut-off. The gap is the largest minus the
@@ -39,7 +40,7 @@ def notes(summary: dict[str, Any]) -> list[dict[str, str]]:
     low = "flagged (a low score is the favourable one)"
     words = {
         **settings,
-        **(label or {}),
+        **{key: shown(name) for key, name in (label or {}).items()},
         "level": percent(settings["level"]),
         "above": "selected" if settings["favourable"] == "high" else low,
         "inexact": "" if _exact(summary) else INEXACT,

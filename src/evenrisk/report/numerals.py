@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+import numpy as np
+
 UNKNOWN = "–"
+MORE_DIGITS = 12  # of a threshold between scores that are close; beyond, it has a power of ten of its own
+MOST_DIGITS = 800  # of any float
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def fixed(value: float | None, digits: int) -> str:
@@ -62,6 +67,12 @@ def score_interval(measured: dict[str, Any] | None) -> str:
     return interval(measured, write)
 
 
+def span(low: float, high: float) -> str:
+    """Write two shares in points: 4.1 to 7.3, or one number where they look the same."""
+    first, second = points(low), points(high)
+    return first if first == second else f"{first}\u00a0to\u00a0{second}"
+
+
 def p_value(value: float | None) -> str:
     """Write a p-value."""
     if value is None:
@@ -94,17 +105,68 @@ def ticks(values: Sequence[float]) -> list[str]:
     return [written(value, step, largest) for value in values]
 
 
-def threshold_writer(values: Sequence[float]) -> Callable[[float], str]:
-    """Choose how thresholds are written: to a five-thousandth of their range, without idle noughts."""
+def threshold_writer(
+    values: Sequence[float], scores: np.ndarray | None = None, asked: float | None = None
+) -> Callable[[float], str]:
+    """Choose how thresholds are written: to a five-thousandth of their range, without idle noughts.
+
+    Where that would part the distinct `scores` (ascending) elsewhere than the threshold itself does, with as
+    many more digits as it takes: who reads the number and applies it decides as the tables say. A number
+    that was `asked` for is written whole.
+    """
     low, high = min(values), max(values)
     largest = max(abs(low), abs(high))
     resolution = 10.0 ** round(math.log10(((high - low) or largest or 1.0) / 5000))
+    finest = math.floor(math.log10(resolution) + 1e-9)
+    power = 0 if 1e-3 <= largest < 1e6 or not largest else math.floor(math.log10(largest))
+    last = power - min(max(0, power - finest), 12)  # place of the last digit
 
     def write(value: float) -> str:
-        number, times, power = written(value, resolution, largest).partition("×")
-        return (number.rstrip("0").rstrip(".") if "." in number else number) + times + power
+        exact = _shortest(value, scores)
+        if value == asked or int(exact.as_tuple().exponent) >= last:
+            far = not power and not -7 <= exact.adjusted() < 16
+            return _power_of_ten(exact, exact.adjusted() if far else power)
+        inside, own = _same_side(value, scores), exact.adjusted()
+        places = [(power, last - more) for more in range(MORE_DIGITS)]
+        for unit, place in [*places, *((own, own - digits) for digits in range(17))]:
+            for rounding in (ROUND_HALF_EVEN, ROUND_FLOOR, ROUND_CEILING):
+                if inside(number := _cut(value, place, rounding)):
+                    return _power_of_ten(number, unit)
+        return _power_of_ten(exact, own)
 
     return write
+
+
+def read(text: str) -> float:
+    """Read a number that was written here."""
+    number, _, power = text.replace("−", "-").partition("×10")
+    return float(f"{number}e{power.translate(_PLAIN) or 0}")
+
+
+def _shortest(value: float, scores: np.ndarray | None) -> Decimal:
+    """The shortest decimal that is this very number, in the precision of the scores."""
+    return Decimal(str(value if scores is None else scores.dtype.type(value)))
+
+
+def _same_side(value: float, scores: np.ndarray | None) -> Callable[[Decimal], bool]:
+    """Make a test of whether a number parts the scores where the value does."""
+    if scores is None:
+        return lambda number: True
+    kind = scores.dtype.type
+    place = np.searchsorted(scores, kind(value), side="right")
+    return lambda number: bool(np.searchsorted(scores, kind(float(number)), side="right") == place)
+
+
+def _cut(value: float, place: int, rounding: str) -> Decimal:
+    """Round a number at a decimal place."""
+    return Decimal(value).quantize(Decimal((0, (1,), place)), rounding, Context(prec=MOST_DIGITS))
+
+
+def _power_of_ten(number: Decimal, power: int) -> str:
+    """Write a number in units of a power of ten, without idle noughts."""
+    text = f"{number.scaleb(-power, Context(prec=MOST_DIGITS)):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return _minus(f"{text}×10{str(power).translate(_SUPERSCRIPTS)}" if power and number else text)
 
 
 def _minus(text: str) -> str:

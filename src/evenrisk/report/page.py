@@ -6,7 +6,6 @@ Python draws and fills everything at the threshold that was asked for; the scrip
 from __future__ import annotations
 
 import json
-import math
 from bisect import bisect_left
 from html import escape
 from importlib.resources import files
@@ -14,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from evenrisk.report import drawings, numerals, tables
+from evenrisk.report.names import shown_names
 from evenrisk.report.words import chosen, percent
 
 DISTRIBUTION_OF = {"everybody": 0, "negatives": 1, "positives": 2}
@@ -38,6 +38,7 @@ def to_html(summary: dict[str, Any]) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
+    summary = shown_names(summary)
     sections = [_section(summary, index) for index in range(len(summary["scores"]))]
     environment = Environment(
         autoescape=True,
@@ -94,26 +95,19 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
         "id": f"score-{index}",
         "score": score,
         "axis": axis,
-        "labels": [axis.write(t) for t in steps],
+        "labels": score["steps"]["written"],
         "start": score["start"],
-        "buttons": _buttons(score, steps, axis),
-        "ends": _ends(score, axis),
+        "buttons": _buttons(score, steps),
         "columns": tables.rate_columns(summary),
         "rows": tables.group_rows(summary, score),
         "spreads": tables.spreads(summary, score),
-        "gaps": tables.gaps(score),
+        "gaps": tables.gaps(summary, score),
         "plots": _plots(summary, score, axis),
-        "measures": tables.measures(summary, score, axis),
+        "measures": tables.measures(score),
         "certificates": tables.certificates(score),
         "ranking": tables.ranking(score),
         "abroca": tables.abroca(score),
     }
-
-
-def _ends(score: dict[str, Any], axis: drawings.Axis) -> list[str]:
-    """Write the lowest and the highest score."""
-    thresholds = score["parities"][0]["curve"]["thresholds"]
-    return [axis.write(thresholds[0]), axis.write(thresholds[-1])]
 
 
 def _nearest(thresholds: list[float], value: float) -> int:
@@ -123,14 +117,14 @@ def _nearest(thresholds: list[float], value: float) -> int:
     return left if value - thresholds[left] < thresholds[right] - value else right
 
 
-def _buttons(score: dict[str, Any], steps: list[float], axis: drawings.Axis) -> list[dict[str, Any]]:
+def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
     """Offer the threshold that was asked for and every parity's worst one."""
-    buttons = [{"words": "Start", "step": _nearest(steps, axis.start), "at": axis.write(axis.start)}]
+    buttons = [{"words": "Start", "step": score["start"], "at": score["at_threshold"]["at"]}]
     for parity in score["parities"]:
         if parity["worst"] and parity["worst"]["threshold"] is not None:
             at = parity["worst"]["threshold"]
             words = f"Worst for {parity['words']}"
-            buttons.append({"words": words, "step": _nearest(steps, at), "at": axis.write(at)})
+            buttons.append({"words": words, "step": _nearest(steps, at), "at": parity["worst"]["at"]})
     return buttons
 
 
@@ -142,7 +136,7 @@ def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) 
     for parity in score["parities"]:
         curve = parity["curve"]
         for stratum in curve["strata"]:
-            plots.append(drawings.gap_plot(stratum, curve["thresholds"], axis, top, level))
+            plots.append(drawings.gap_plot(stratum, curve, axis, top, level))
             shown = left.pop(DISTRIBUTION_OF.get(stratum["name"], -1), None)
             if shown:
                 plots.append(drawings.distribution_plot(shown, summary["groups"], axis))
@@ -165,6 +159,7 @@ def _script_data(summary: dict[str, Any], sections: list[dict[str, Any]]) -> str
     """Write what the script needs: counts at every step. No letter of it can end the script element."""
     data = {
         "favourable": summary["settings"]["favourable"],
+        "compared": summary["compared"],
         "scores": [_script_score(section) for section in sections],
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -178,8 +173,8 @@ def _script_score(section: dict[str, Any]) -> dict[str, Any]:
     weights = {key: [_rounded(row) for row in steps[key]] for key in WEIGHTS if key in steps}
     totals = {key: _rounded(steps[key]) for key in TOTALS if key in steps}
     ends = {"low": along.low, "high": along.high, "labels": section["labels"]}
-    fine = 7 - math.floor(math.log10(along.high - along.low))  # digits after the point that a step needs
-    thresholds = [round(t, fine) for t in steps["thresholds"]]
+    # as they are written: they decide as the thresholds do, and what the page shows can be typed again
+    thresholds = [numerals.read(text) for text in steps["written"]]
     return {"thresholds": thresholds, **ends, **counts, **weights, **totals}
 
 

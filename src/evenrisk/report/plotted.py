@@ -62,10 +62,10 @@ def counts(decided: Decisions, *, weighted: bool) -> dict[str, Any]:
     return {"thresholds": decided.thresholds.tolist(), **lists}
 
 
-def at_threshold(decided: Decisions, start: int, favourable: str) -> dict[str, Any]:
-    """Each group's rates at the threshold asked for; the impact ratio is of the favourable decision."""
+def at_threshold(decided: Decisions, start: int, favourable: str, compared: list[int]) -> dict[str, Any]:
+    """Each group's rates at a threshold; the impact ratio is of the favourable decision, of some groups."""
     labelled = decided.true_positives is not None
-    rate = decided.selection_rate[:, start]
+    rate = decided.selection_rate[compared, start]
     good = rate if favourable == "high" else 1 - rate
     names = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
     measured = {

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk import __version__
-from evenrisk._validation import SMALL_CELL
+from evenrisk._validation import shown
 from evenrisk.metrics import ThresholdProfile
 from evenrisk.metrics._inputs import ScoredRows
 from evenrisk.metrics._results import Band, Interval
@@ -17,12 +17,13 @@ from evenrisk.metrics.distribution import score_range
 from evenrisk.metrics.inference import certify, intervals
 from evenrisk.metrics.profile import profile_of
 from evenrisk.report import thinning, words
-from evenrisk.report.cells import cells, named_cells
+from evenrisk.report.cells import Compared, cells, compared, rates_compared
 from evenrisk.report.notes import notes
 from evenrisk.report.numerals import threshold_writer
 from evenrisk.report.plotted import at_threshold, counts, distributions
 
 DEFAULT_LIMITS = (0.05, 0.10)
+HALF = 0.5
 GOOD_PART = 0.2  # of [0, 1]
 LARGEST = float(np.finfo(float).max)
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
@@ -33,7 +34,7 @@ class Settings:
     """What was asked for."""
 
     parities: tuple[Any, ...]  # names or rules
-    threshold: float
+    threshold: float | None  # as it was asked for
     level: float
     favourable: str
     random_state: int
@@ -57,7 +58,7 @@ def summarise(
     """Measure every score column; all of them hold the same rows in the same groups."""
     rows = next(iter(columns.values()))
     summary: dict[str, Any] = {
-        "title": f"Audit of {_listed(list(columns))} by {group_name}",
+        "title": f"Audit of {_listed([shown(name) for name in columns])} by {shown(group_name)}",
         "made_by": f"evenrisk {__version__}",
         "settings": {
             "level": settings.level,
@@ -74,11 +75,14 @@ def summarise(
         "groups": list(rows.groups),
         "label": label,
         "cells": cells(rows),
-        "warnings": [*words.small_cells(named_cells(rows, label), SMALL_CELL), *warnings],
+        "compared": rates_compared(rows, settings.parities),
+        "warnings": list(warnings),
     }
     n_lists = len(columns) * len(rows.groups) * (2 if label else 1) * (2 if rows.weighted else 1)
     most = thinning.most_steps(n_lists)
     summary["scores"] = [_score(name, each, settings, summary, most) for name, each in columns.items()]
+    outside = [score["at_threshold"]["outside"] for score in summary["scores"]]
+    summary["warnings"] += [sentence for sentence in outside if sentence is not None]
     summary["verdict"] = _verdict(summary)
     summary["notes"] = notes(summary)
     return summary
@@ -94,41 +98,55 @@ def _score(
     """Measure one score column."""
     # every part below sorts the rows, which takes no time where they are in order
     rows = rows.take(np.argsort(rows.score, kind="stable"))
-    threshold = _start(rows, settings.threshold)
+    threshold = _start(rows.score, settings.threshold)
     distinct = np.unique(rows.score)
     low, high = _axis(distinct)
-    write = threshold_writer([low, high])
+    write = threshold_writer([low, high], distinct, settings.threshold)
     measured = [
-        _parity(profile_of(rows.under(parity)), settings, threshold, summary) for parity in settings.parities
+        _parity(rows, compared(rows, parity), settings, threshold, summary) for parity in settings.parities
     ]
     for parity in measured:
         parity["worst"]["at"] = write(parity["worst"]["threshold"])
+        parity["curve"]["written"] = [write(t) for t in parity["curve"]["thresholds"]]
     always = [threshold, *(parity["worst"]["threshold"] for parity in measured)]
     stops = thinning.steps(distinct, low, high, most, always)
     start = int(np.searchsorted(stops, threshold))
     decided = count(rows, stops)
+    ends = write(float(distinct[0])), write(float(distinct[-1]))
+    outside = None  # of the scores, a cut-off decides alike for everybody
+    if settings.threshold is not None and not distinct[0] <= threshold < distinct[-1]:
+        verb, below = words.chosen(settings.favourable), bool(threshold < distinct[0])
+        outside = words.outside(name, write(threshold), ends, verb, below=below)
     return {
         "name": name,
         "range": [low, high],
+        "ends": list(ends),
         "distinct": len(distinct),
         "verdict": [words.paragraph(parity, summary) for parity in measured],
         "parities": measured,
         "auc": _auc(rows, settings),
         "distributions": distributions(rows, distinct, low, high, summary["label"]),
-        "steps": counts(decided, weighted=rows.weighted),
+        "steps": {
+            **counts(decided, weighted=rows.weighted),
+            "written": [write(t) for t in decided.thresholds.tolist()],
+        },
         "start": start,
-        "at_threshold": {"at": write(threshold), **at_threshold(decided, start, settings.favourable)},
+        "at_threshold": {
+            "at": write(threshold),
+            "outside": outside,
+            **at_threshold(decided, start, settings.favourable, summary["compared"]["selection_rate"]),
+        },
     }
 
 
-def _start(rows: ScoredRows, threshold: float) -> float:
-    """The threshold asked for; a column on another scale that 0.5 hardly cuts begins at its median."""
-    above = float(np.mean(rows.score > rows.cut_offs(np.asarray(threshold))))
-    hardly = not ONE_SIDE < above < 1 - ONE_SIDE
-    other_scale = _range(rows.score) != (0.0, 1.0)
-    if threshold == 0.5 and other_scale and hardly:
-        return 2 * float(np.median(rows.score / 2))  # the sum of two scores may overflow
-    return float(threshold)
+def _start(score: np.ndarray, threshold: float | None) -> float:
+    """The threshold asked for; else 0.5 for probabilities, and the median where 0.5 means nothing."""
+    if threshold is not None:
+        return threshold
+    hardly = not ONE_SIDE < float(np.mean(score > HALF)) < 1 - ONE_SIDE
+    squeezed = _range(score) != (0.0, 1.0)
+    is_probability = score_range(score) == (0.0, 1.0) and not (squeezed and hardly)
+    return HALF if is_probability else 2 * float(np.median(score / 2))  # the sum of two scores may overflow
 
 
 def _range(score: np.ndarray) -> tuple[float, float]:
@@ -151,9 +169,10 @@ def _axis(distinct: np.ndarray) -> tuple[float, float]:
 
 
 def _parity(
-    profile: ThresholdProfile, settings: Settings, threshold: float, summary: dict[str, Any]
+    rows: ScoredRows, kept: Compared, settings: Settings, threshold: float, summary: dict[str, Any]
 ) -> dict[str, Any]:
-    """Measure one score column under one rule."""
+    """Measure one score column under one rule, in the groups that it can compare."""
+    profile = profile_of(kept.rows)
     # every part starts from the same seed: asking for one more never changes another
     seed = settings.random_state
     band = profile.band(settings.level, "bootstrap", settings.n_resamples, seed)
@@ -162,7 +181,8 @@ def _parity(
     name = profile.parity.name
     return {
         "parity": name,
-        "words": name.replace("_", " "),
+        "words": words.rule(name),
+        "left_out": _left_out(rows.under(profile.parity), kept.left_out, threshold),
         "max_gap": _interval(within.max_gap),
         "mean_gap": _interval(within.mean_gap),
         "rank_gap": _interval(within.rank_gap),
@@ -179,6 +199,21 @@ def _parity(
         ],
         "curve": _curve(profile, band, test.noise_floor_by_stratum, summary["label"], settings.buckets),
     }
+
+
+def _left_out(rows: ScoredRows, left_out: list[dict[str, Any]], threshold: float) -> list[dict[str, Any]]:
+    """Add the rate of every cell at the threshold."""
+    out = []
+    for entry in left_out:
+        first = rows.groups.index(entry["group"])
+        mine = [rows.take(rows.code == first + i * len(rows.groups)) for i in range(len(entry["cells"]))]
+        rates = [
+            float(np.average(cell.score > threshold, weights=cell.weight)) if len(cell.score) else None
+            for cell in mine
+        ]
+        cells = [cell | {"rate": rate} for cell, rate in zip(entry["cells"], rates, strict=True)]
+        out.append(entry | {"cells": cells})
+    return out
 
 
 def _interval(interval: Interval | None) -> dict[str, float | None]:
@@ -211,18 +246,20 @@ def _certificates(profile: ThresholdProfile, band: Band, settings: Settings) -> 
     bands = [band]
     if not profile._rows.weighted:
         bands.insert(0, profile.band(settings.level, "dkw"))
-    cells = "in every group" + (" and outcome" if profile.parity.needs_label else "")
+    where = "in every group" + (" and outcome" if profile.parity.needs_label else "")
     out = []
     for limit in settings.limits:
         for each in bands:
             made = certify(profile, limit, each)
-            said = words.certificate(made.verdict, limit, made.rows_needed, made.level, made.method, cells)
+            said = words.certificate(made.verdict, limit, made.rows_needed, made.level, made.method, where)
             out.append(
                 {
                     "limit": limit,
                     "verdict": made.verdict,
                     "rows_needed": made.rows_needed,
                     "method": made.method,
+                    "level": made.level,
+                    "where": where,
                     "words": said,
                 }
             )
@@ -257,10 +294,17 @@ def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
     if rows.label is None or rows.label.min() == rows.label.max():
         return None
     measured = profile_of(rows).discrimination(settings.level, settings.n_resamples, settings.random_state)
+    # a ROC curve is made of both outcomes: who has too few of one is listed, and not held against others
+    few = {entry["group"] for entry in compared(rows, "equalized_odds").left_out}
     return {
         "overall": _interval(measured.overall),
         "groups": [{"group": group, **_interval(each)} for group, each in measured.auc.items()],
-        "abroca": [{"pair": list(pair), **_interval(each)} for pair, each in measured.abroca.items()],
+        "abroca": [
+            {"pair": list(pair), **_interval(each)}
+            for pair, each in measured.abroca.items()
+            if not few.intersection(pair)
+        ],
+        "left_out": sorted(few),
     }
 
 
@@ -270,7 +314,7 @@ def _verdict(summary: dict[str, Any]) -> list[str]:
     if len(scores) == 1:
         return list(scores[0]["verdict"])
     return [
-        f"{score['name']}: {words.headline(parity, summary)}"
+        f"{shown(score['name'])}: {words.headline(parity, summary)}"
         for score in scores
         for parity in score["parities"]
     ]

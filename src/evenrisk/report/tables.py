@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenrisk.report import numerals
-from evenrisk.report.drawings import Axis
+from evenrisk.report import numerals, words
 from evenrisk.report.words import chosen
 
 RATES = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
@@ -31,7 +30,7 @@ def group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str,
     keys = [column["key"] for column in rate_columns(summary)]
     return [
         {
-            "name": row["group"],
+            "name": row["group"] + words.mark(row["group"], score),
             "rates": [(key, numerals.percent(row[key])) for key in keys],
             "bar": f"{100 * (row['selection_rate'] or 0):.1f}%",
             "count": f"{numerals.count(row['selected'])} of {numerals.count(row['rows'])}",
@@ -43,10 +42,10 @@ def group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str,
 def spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
     """Take the highest minus the lowest of each rate over groups."""
     keys = [column["key"] for column in rate_columns(summary)]
-    return [(key, numerals.points(_spread(score, key))) for key in keys]
+    return [(key, numerals.points(_spread(summary, score, key))) for key in keys]
 
 
-def gaps(score: dict[str, Any]) -> list[dict[str, str]]:
+def gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]]:
     """Name the gap of every stratum at the threshold, each one once."""
     strata = {
         stratum["name"]: stratum["words"]
@@ -55,19 +54,20 @@ def gaps(score: dict[str, Any]) -> list[dict[str, str]]:
         if stratum["name"] in RATE_OF
     }
     return [
-        {"key": RATE_OF[name], "words": words, "value": numerals.points(_spread(score, RATE_OF[name]))}
-        for name, words in strata.items()
+        {"key": key, "words": strata[name], "value": numerals.points(_spread(summary, score, key))}
+        for name, key in RATE_OF.items()
+        if name in strata
     ]
 
 
-def measures(summary: dict[str, Any], score: dict[str, Any], axis: Axis) -> list[list[str]]:
+def measures(score: dict[str, Any]) -> list[list[str]]:
     """Lay out the summaries of a score column: one row per measure, one cell per parity."""
-    asked = axis.write(axis.start)
+    asked = score["at_threshold"]["at"]
     parities = score["parities"]
     mean = ", mean of outcomes" if any(len(p["curve"]["strata"]) > 1 for p in parities) else ""
     rows = {
         "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
-        "… reached at cut-off": [_place(p["worst"], axis) for p in parities],
+        "… reached at cut-off": [_place(p["worst"]) for p in parities],
         "By chance, points": [_chance(p) for p in parities],
         "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
         f"Gap at cut-off {asked}, points{mean}": [
@@ -81,15 +81,15 @@ def measures(summary: dict[str, Any], score: dict[str, Any], axis: Axis) -> list
 
 
 def certificates(score: dict[str, Any]) -> list[dict[str, Any]]:
-    """Say of each parity what is certified; a second method is told only where it finds otherwise."""
-    found = []
-    for parity in score["parities"]:
-        told: dict[tuple[float, str], str] = {}
-        for made in parity["certificates"]:
-            told.setdefault((made["limit"], made["verdict"]), made["words"])
-        if told:
-            found.append({"parity": parity["words"], "words": list(told.values())})
-    return found
+    """Say of each parity what is certified: a sentence on each limit."""
+    return [
+        {
+            "parity": parity["words"],
+            "words": [sentence for _, sentence in words.limits(parity["certificates"])],
+        }
+        for parity in score["parities"]
+        if parity["certificates"]
+    ]
 
 
 def ranking(score: dict[str, Any]) -> list[list[str]]:
@@ -123,17 +123,18 @@ def comparison(summary: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def _spread(score: dict[str, Any], key: str) -> float | None:
-    """Take the highest minus the lowest rate over the groups that have one."""
-    known = [row[key] for row in score["at_threshold"]["groups"] if row[key] is not None]
-    return max(known) - min(known) if known else None
+def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> float | None:
+    """Take the highest minus the lowest rate over the groups that are compared and have one."""
+    groups = score["at_threshold"]["groups"]
+    known = [groups[j][key] for j in summary["compared"][key] if groups[j][key] is not None]
+    return max(known) - min(known) if len(known) > 1 else None
 
 
-def _place(worst: dict[str, Any] | None, axis: Axis) -> str:
+def _place(worst: dict[str, Any] | None) -> str:
     """Say where the largest gap is."""
     if worst is None or worst["threshold"] is None:
         return numerals.UNKNOWN
-    return f"{axis.write(worst['threshold'])}, among {worst['words']}"
+    return f"{worst['at']}, among {worst['words']}"
 
 
 def _chance(parity: dict[str, Any]) -> str:
@@ -141,7 +142,7 @@ def _chance(parity: dict[str, Any]) -> str:
     noise = parity["noise_floor"]
     if noise is None or noise["mean"] is None:
         return numerals.UNKNOWN
-    return f"{numerals.points(noise['mean'])}\u00a0to\u00a0{numerals.points(noise['p95'])}"
+    return numerals.span(noise["mean"], noise["p95"])
 
 
 def _half_widths(parity: dict[str, Any]) -> str:
@@ -154,8 +155,10 @@ def _half_widths(parity: dict[str, Any]) -> str:
 
 
 def _auc_range(score: dict[str, Any]) -> str:
-    """Write the lowest and the highest AUC over groups."""
-    known = [g["value"] for g in (score["auc"] or {"groups": []})["groups"] if g["value"] is not None]
+    """Write the lowest and the highest AUC over groups that have enough rows of each outcome."""
+    auc = score["auc"] or {"groups": [], "left_out": []}
+    measured = [g["value"] for g in auc["groups"] if g["group"] not in auc["left_out"]]
+    known = [value for value in measured if value is not None]
     return (
         f"{numerals.area(min(known))}\u00a0to\u00a0{numerals.area(max(known))}" if known else numerals.UNKNOWN
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from evenrisk.report import words
+from evenrisk.report.names import shown_names
 from evenrisk.report.numerals import score_interval
 
 SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
@@ -13,6 +15,7 @@ GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "A
 
 def to_markdown(summary: dict[str, Any]) -> str:
     """Write the verdict, the tables and the notes."""
+    summary = shown_names(summary)
     lines = [f"# {_escaped(summary['title'])}", ""]
     lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
     lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
@@ -29,6 +32,7 @@ def to_markdown(summary: dict[str, Any]) -> str:
 
 def to_terminal(summary: dict[str, Any]) -> str:
     """Write compact tables, aligned by spaces alone."""
+    summary = shown_names(summary)
     weighted = ", weighted" if summary["settings"]["weighted"] else ""
     parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
     parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
@@ -77,7 +81,8 @@ def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[st
     for i, group in enumerate(score["at_threshold"]["groups"]):
         rates = [rate(group[name]) for name in ("selection_rate", "tpr", "fpr", "ppv", "accuracy")]
         area = with_interval(score["auc"]["groups"][i]) if score["auc"] else "–"
-        rows.append([group["group"], f"{group['selected']:,} of {group['rows']:,}", *rates, area])
+        name = group["group"] + words.mark(group["group"], score)
+        rows.append([name, f"{group['selected']:,} of {group['rows']:,}", *rates, area])
     return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
 
 
@@ -102,16 +107,21 @@ def rate(value: float | None) -> str:
 def aligned(header: Any, rows: list[list[str]]) -> str:
     """A table of text: the first columns to the left, numbers to the right."""
     table = [list(header), *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(header))]
     left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
     lines = []
     for row in table:
         cells = [
-            cell.ljust(width) if is_left else cell.rjust(width)
+            cell + (width - _width(cell)) * " " if is_left else (width - _width(cell)) * " " + cell
             for cell, width, is_left in zip(row, widths, left, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Letters that take room: isolates around a name take none."""
+    return len(text) - text.count("\u2068") - text.count("\u2069")
 
 
 def _table_md(header: Any, rows: list[list[str]]) -> str:
@@ -121,7 +131,11 @@ def _table_md(header: Any, rows: list[list[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names are user data: nothing in them may become Markdown or HTML."""
-    for sign in ("\\", "|", "*", "_", "`", "[", "<", "#"):
-        text = text.replace(sign, "\\" + sign)
-    return " ".join(text.split())
+    """Names are user data: nothing in them may become Markdown or HTML.
+
+    A backslash before punctuation is shown as the punctuation alone. Lists are escaped where a line may
+    begin, addresses where they would become links.
+    """
+    text = re.sub(r"[\\`*_{}\[\]<>#|~&!$^]", r"\\\g<0>", " ".join(text.split()))
+    text = re.sub(r"^([-+=:])|^([0-9]+)([.)])", r"\2\\\1\3", text)
+    return re.sub(r"(?<=:)//|(?<=\bwww)\.", r"\\\g<0>", text, flags=re.IGNORECASE)

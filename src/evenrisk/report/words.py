@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
-from evenrisk._validation import SMALL_CELL
+from evenrisk._validation import SMALL_CELL, shown
 
 STRATUM_LABEL = {"negatives": "negative", "positives": "positive"}
+MOST_NAMED = 4  # groups left out that a paragraph names; the warnings name all
 
 
 def points(share: float) -> str:
-    """A share as percentage points, without the word: 27, 4.3."""
+    """A share as percentage points, without the word: 27, 4.3; 0 where it is 0 alone."""
     value = 100 * share
     text = f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
+    if value and not float(text):
+        return f"{Decimal(f'{value:.1g}'):f}"
     return text.removesuffix(".0")
 
 
 def span(low: float, high: float) -> str:
-    """Two shares as points: 4 to 7; equally many digits in both."""
-    digits = 0 if 100 * high >= 9.95 else 1
-    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f}"
+    """Two shares as points: 4 to 7; equally many digits in both, so many that they differ."""
+    first, second = _apart(low, high, 0 if 100 * high >= 9.95 else 1)
+    return points(high) if first == second else f"{first} to {second}"
+
+
+def _apart(one: float, other: float, digits: int) -> tuple[str, str]:
+    """Two shares in per cent, with more digits where they would else look equal."""
+    for more in range(digits, digits + 3):
+        texts = f"{100 * one:.{more}f}", f"{100 * other:.{more}f}"
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def limit_points(limit: float) -> str:
@@ -37,24 +50,26 @@ def probability(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.0095 else f"p = {p:.1g}"
 
 
-def people(name: str, summary: dict[str, Any]) -> str:
-    """'Caucasian people', or 'people with age 25-45' where some name is no adjective."""
-    if all(_adjective(group) for group in summary["groups"]):
-        return f"{name} people"
-    return f"people with {summary['group_name']} {name}"
+def group(name: str) -> str:
+    """'group Caucasian': a group's name in a sentence, whatever the language."""
+    return f"group {shown(name)}"
 
 
-def _adjective(name: str) -> bool:
-    """Whether a name can stand before 'people', as far as its letters tell."""
-    letters = all(letter.isalpha() or letter in " -×'" for letter in name)
-    return len(name) > 2 and letters and name.casefold() not in {"yes", "true", "false", "none", "unknown"}
+def quoted_group(name: str) -> str:
+    """'group 'Caucasian'': where a name may end with a space, or be none."""
+    return f"group {shown(repr(name))}"
 
 
 def among(stratum: str, label: dict[str, str] | None) -> str:
     """Whom a stratum holds: 'everybody', 'people with two_year_recid = 0'."""
     if label is not None and stratum in STRATUM_LABEL:
-        return f"people with {label['name']} = {label[STRATUM_LABEL[stratum]]}"
-    return stratum
+        return f"people with {shown(label['name'])} = {shown(label[STRATUM_LABEL[stratum]])}"
+    return shown(stratum)
+
+
+def rule(name: str) -> str:
+    """A rule's name in words."""
+    return shown(name.replace("_", " "))
 
 
 def chosen(favourable: str) -> str:
@@ -65,7 +80,7 @@ def chosen(favourable: str) -> str:
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """The verdict on one score column under one rule: how large, whether by chance, whether under a limit."""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
-    return " ".join([*parts, *_limits(parity["certificates"])])
+    return " ".join([*parts, *_limits(parity["certificates"]), *_not_compared(parity, summary["label"])])
 
 
 def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
@@ -75,13 +90,11 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     verb, level = chosen(settings["favourable"]), percent(settings["level"])
     if gap["value"] == 0:
         return f"{_opening(parity, 'At every cut-off')} all groups are {verb} equally often."
-    higher, lower = (
-        people(worst[side], summary) + _few(worst, side, summary) for side in ("higher", "lower")
-    )
-    rates = f"{100 * worst['higher_rate']:.0f} % against {100 * worst['lower_rate']:.0f} %"
+    higher, lower = (group(worst[side]) + _few(worst, side, summary) for side in ("higher", "lower"))
+    rates = "{} % against {} %".format(*_apart(worst["higher_rate"], worst["lower_rate"], 0))
     return (
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
-        f"{higher} are {verb} {points(gap['value'])} points more often than {lower} "
+        f"{higher} is {verb} {points(gap['value'])} points more often than {lower} "
         f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
         f"chance alone would give {span(floor['mean'], floor['p95'])} points."
     )
@@ -91,14 +104,14 @@ def _few(worst: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
     """Say so where a side of the worst gap is a handful of rows."""
     (cell,) = [cell for cell in summary["cells"] if cell["group"] == worst[side]]
     n = cell.get(worst["stratum"]) or cell["rows"]
-    return f" ({n} {'row' if n == 1 else 'rows'} only)" if n < SMALL_CELL else ""
+    return f" ({_rows(n)} only)" if n < SMALL_CELL else ""
 
 
 def _opening(parity: dict[str, Any], where: str) -> str:
     if parity["worst"]["words"] == "everybody":
         return where
     among_whom = f"among {parity['worst']['words']}, {where[0].lower()}{where[1:]}"
-    return f"{parity['words'].capitalize()}: {among_whom}"
+    return f"{parity['words'][:1].upper()}{parity['words'][1:]}: {among_whom}"
 
 
 def _chance(parity: dict[str, Any], level: float) -> str:
@@ -108,32 +121,57 @@ def _chance(parity: dict[str, Any], level: float) -> str:
     return f"It is not shown to be more than chance ({p}); the true gap may be up to {high} points."
 
 
+def held(parity: dict[str, Any], limit: float, *, above: bool, strict: bool) -> str:
+    """The measured gap against the limit that was asked for, and what can be said beyond the sample."""
+    ((made, sentence),) = [each for each in limits(parity["certificates"]) if each[0]["limit"] == limit]
+    gap = parity["max_gap"]["value"]
+    digits = 3
+    while digits < 15 and (round(gap, digits) > limit) is not above:  # 0.3004 exceeds 0.3, 0.300 does not
+        digits += 1
+    verb = "exceeds" if above else "is within"
+    if strict and not above and made["verdict"] != "certified":
+        verb = "is not certified to be within"
+    return f"max gap {gap:.{digits}f} {verb} {limit:g}. {sentence}"
+
+
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
     """The strictest limit that is certified, the loosest that is exceeded, and all that are open."""
-    first: dict[float, dict[str, Any]] = {}  # the band that assumes nothing comes first
+    by_verdict: dict[str, list[str]] = {"certified": [], "violated": [], "not decidable": []}
+    for made, sentence in sorted(limits(certificates), key=lambda each: each[0]["limit"]):
+        by_verdict[made["verdict"]].append(sentence)
+    return by_verdict["violated"][-1:] + by_verdict["not decidable"] + by_verdict["certified"][:1]
+
+
+def limits(certificates: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """One sentence on each limit, with the certificate that decides: the band that assumes nothing is first.
+
+    Where it leaves open what resampling decides, the sentence says what resampling finds and how many rows
+    the other band would need: two sentences would contradict each other.
+    """
+    by_limit: dict[float, list[dict[str, Any]]] = {}
     for made in certificates:
-        first.setdefault(made["limit"], made)
-    by_verdict: dict[str, list[dict[str, Any]]] = {"certified": [], "violated": [], "not decidable": []}
-    for limit in sorted(first):
-        by_verdict[first[limit]["verdict"]].append(first[limit])
-    told = by_verdict["violated"][-1:] + by_verdict["not decidable"] + by_verdict["certified"][:1]
-    return [made["words"] + _otherwise(made, certificates) for made in told]
+        by_limit.setdefault(made["limit"], []).append(made)
+    return [(made[0], _by_resampling(*made)) for made in by_limit.values()]
 
 
-def _otherwise(made: dict[str, Any], certificates: list[dict[str, Any]]) -> str:
-    """What resampling says of a limit that the stricter band leaves open."""
-    if made["verdict"] != "not decidable":
-        return ""
-    others = [c["verdict"] for c in certificates if c["limit"] == made["limit"] and c is not made]
-    decided = {"certified": "kept", "violated": "exceeded"}
-    return "".join(
-        f" By resampling, which holds approximately, it is {decided[verdict]}."
-        for verdict in others
-        if verdict in decided
-    )
+def _by_resampling(made: dict[str, Any], *others: dict[str, Any]) -> str:
+    """What the first certificate says, or what resampling says of a limit that it leaves open."""
+    decided = [other for other in others if other["verdict"] != "not decidable"]
+    if made["verdict"] != "not decidable" or not decided:
+        return str(made["words"])
+    most, sure = f"{limit_points(made['limit'])} points", f"{percent(made['level'])} sure"
+    finding = f"a limit of {most} is exceeded"
+    if decided[0]["verdict"] == "certified":
+        finding = f"the gap is at most {most} at every cut-off"
+    more = f"an answer that assumes nothing takes {_rows_needed(made['rows_needed'], made['where'])}"
+    return f"By resampling, which holds approximately, {finding} ({sure}); {more}."
 
 
-def certificate(verdict: str, limit: float, rows: int | None, level: float, method: str, cells: str) -> str:
+def _rows_needed(rows: int, where: str) -> str:
+    return f"about {rows:,} rows {where}, if the measured gap stays"
+
+
+def certificate(verdict: str, limit: float, rows: int | None, level: float, method: str, where: str) -> str:
     """What can be said of a limit."""
     most = f"{limit_points(limit)} points"
     sure = f"{percent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
@@ -143,15 +181,62 @@ def certificate(verdict: str, limit: float, rows: int | None, level: float, meth
         return f"A limit of {most} is exceeded ({sure})."
     more = "the measured gap equals the limit, so that no number of rows would decide it"
     if rows is not None:
-        more = f"about {rows:,} rows {cells} would decide it, if the measured gap stays"
-    return f"Whether a limit of {most} is kept cannot be decided with this sample (not {sure}): {more}."
+        more = f"it would take {_rows_needed(rows, where)}"
+    question = f"Whether the true gap keeps a limit of {most}"
+    return f"{question} cannot be decided with this sample (not {sure}): {more}."
+
+
+def left_out(rule_name: str, groups: list[dict[str, Any]], label: dict[str, str] | None, needed: str) -> str:
+    """Name the groups that a rule leaves out, with what they lack."""
+    named = too_few(groups, label)
+    return f"Left out of {rule(rule_name)}, which compares groups of {needed}: {named}."
+
+
+def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
+    """Name groups that have too few rows to be compared."""
+    return "; ".join(_with_rows(quoted_group(entry["group"]), entry, label) for entry in groups)
+
+
+def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[str]:
+    """The same at the end of a verdict."""
+    if len(parity["left_out"]) > MOST_NAMED:
+        return [f"Left out: {len(parity['left_out'])} groups with too few rows."]
+    named = [_with_rows(group(entry["group"]), entry, label) for entry in parity["left_out"]]
+    return [f"Left out: {'; '.join(named)}."] if named else []
+
+
+def mark(name: str, score: dict[str, Any]) -> str:
+    """What follows a group's name in the table of rates, where some rule leaves it out."""
+    gone = [parity["words"] for parity in score["parities"] if name in _names(parity["left_out"])]
+    if not gone:
+        return ""
+    return " (left out)" if len(gone) == len(score["parities"]) else f" (left out of {', '.join(gone)})"
+
+
+def _names(groups: list[dict[str, Any]]) -> list[str]:
+    return [entry["group"] for entry in groups]
+
+
+def _with_rows(name: str, entry: dict[str, Any], label: dict[str, str] | None) -> str:
+    """'group c, 40 rows (0 among people with late = yes)': its rows, and those of the outcomes it lacks."""
+    found = f"{name}, {_rows(entry['rows'])}"
+    lacking = [cell for cell in entry["cells"] if cell["too_few"] and cell["rows"] < entry["rows"]]
+    few = ", ".join(f"{cell['rows']} among {among(cell['stratum'], label)}" for cell in lacking)
+    return f"{found} ({few})" if few else found
+
+
+def outside(name: str, at: str, ends: tuple[str, str], verb: str, *, below: bool) -> str:
+    """Say that a cut-off that was asked for decides alike for everybody."""
+    where, who = ("below all scores", "everybody") if below else ("at or above all scores", "nobody")
+    run = f"{ends[0]} to {ends[1]}"
+    return f"The cut-off {at} is {where} of {shown(name)}, which run from {run}: {who} is {verb}."
+
+
+def _rows(n: int) -> str:
+    return f"{n:,} {'row' if n == 1 else 'rows'}"
 
 
 def small_cells(cells: list[tuple[str, int]], least: int) -> list[str]:
     """Name every cell that is too small to say much of."""
     few = f"fewer than {least}: what is measured there is mostly noise."
-    return [
-        f"Only {n} {'row' if n == 1 else 'rows'} in {name}, {few}" if n else f"No row in {name}."
-        for name, n in cells
-        if n < least
-    ]
+    return [f"Only {_rows(n)} in {name}, {few}" if n else f"No row in {name}." for name, n in cells]

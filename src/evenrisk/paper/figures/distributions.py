@@ -11,6 +11,7 @@ from evenrisk.metrics import risk_distribution
 from evenrisk.paper.figures._save import figure, save, save_csv
 from evenrisk.paper.protocol import PARITIES
 from evenrisk.paper.summary import Experiment
+from evenrisk.plots._draw import literal
 
 # η; under equalized odds there are two comparisons, so half of it has the same effect
 LEVELS = {
@@ -70,7 +71,7 @@ def _panel(ax: Any, shape: Any, density: np.ndarray, names: list[Any]) -> list[l
     rows = []
     for i, stratum in enumerate(shape.parity.strata):
         for j, group in enumerate(shape.groups):
-            label = f"{group}, {stratum}" if shape.parity.needs_label else group
+            label = literal(f"{group}, {stratum}" if shape.parity.needs_label else group)
             if not shape.parity.needs_label:  # four fills would be mud
                 ax.stairs(density[i, j], shape.edges, fill=True, color=COLORS[j], alpha=0.12)
             ax.stairs(

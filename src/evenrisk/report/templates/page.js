@@ -34,8 +34,11 @@
 
   function spread(values) {
     const known = values.filter((value) => value !== null && value !== undefined);
-    return known.length ? Math.max(...known) - Math.min(...known) : null;
+    return known.length > 1 ? Math.max(...known) - Math.min(...known) : null;
   }
+
+  // The groups whose rates of this kind are compared; who has too few rows is shown and left out.
+  const compared = (groups, key) => (data.compared[key] || []).map((j) => groups[j][key]);
 
   function impactRatio(values) {
     const known = values.filter((value) => value !== null);
@@ -86,10 +89,10 @@
         for (const bar of all(`[data-bar="${j}"]`)) bar.setAttribute("width", (100 * (group.selection_rate || 0)).toFixed(1) + "%");
       });
       for (const key of RATES) {
-        const gap = percent(spread(groups.map((group) => group[key])));
+        const gap = percent(spread(compared(groups, key)));
         for (const cell of all(`[data-gap="${key}"]`)) cell.textContent = gap;
       }
-      const ratio = impactRatio(groups.map((group) => group.selection_rate));
+      const ratio = impactRatio(compared(groups, "selection_rate"));
       section.querySelector("[data-ratio]").textContent = ratio === null ? "–" : ratio.toFixed(2);
       section.querySelector("[data-below]").hidden = !(ratio !== null && ratio < 0.8);
       section.querySelector("[data-above]").hidden = !(ratio !== null && ratio >= 0.8);
