@@ -157,6 +157,18 @@ def test_collinear_columns_change_no_risk_and_share_the_coefficient(name):
         assert np.abs(ours.coef_).max() < 1.5 * np.abs(plain.coef_).max() + 0.5
 
 
+def test_a_bound_is_not_met_by_the_rounding_of_collinear_columns():
+    """The covariances of the two are collinear to 1e-13 only, and coefficients of 1e11 would use that."""
+    X, y, group, _ = few_people()
+    X[:, 2] = np.round(3 * X[:, 2]) + 40
+    for kind in KINDS[:2]:
+        rows = kind(X), kind(np.column_stack([X, 1e3 * X[:, 2] + 5e5]))
+        plain, ours = (ZafarDP(c=0.02).fit(Z, y, sensitive_features=group) for Z in rows)
+        assert np.abs(plain.covariance_).max() == pytest.approx(0.02)
+        assert ours.predict_proba(rows[1]) == pytest.approx(plain.predict_proba(rows[0]), abs=1e-5)
+        assert np.abs(ours.coef_).max() < 1
+
+
 @pytest.mark.parametrize("kind", KINDS[:2])
 @pytest.mark.parametrize("name", [*SINGULAR, "hinge", "squared hinge"])
 def test_a_column_far_from_zero_counts_for_all_it_has(name, kind):
@@ -207,8 +219,8 @@ def test_where_no_column_varies_everybody_has_one_risk(name, fit_intercept):
     if name == "ZafarEO, bounded":
         need("cvxpy")
         need("dccp")
-    _, y, group, weight = few_people()
-    for rows in (np.full((len(y), 2), 0.3), sparse.csr_array(np.full((len(y), 1), -2.0))):
+    _, y, group, weight = few_people(200)
+    for rows in (np.full((len(y), 3), [1.1, -0.7, 2.3]), sparse.csr_array(np.full((len(y), 1), -2.0))):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CollapseWarning)
             warnings.simplefilter(
@@ -249,6 +261,8 @@ def test_columns_are_judged_by_the_rows_that_carry_weight(monkeypatch):
         Z = columns.into(kind(X))
         Z = Z.toarray() if sparse.issparse(Z) else Z
         assert Z[:, [0, 1, 2, 3]].tolist() == (X - columns.origin)[:, [1, 2, 3, 4]].tolist()
+    near_in_the_first_block_only = np.array([[500.0, 501, 500, 501, 700]]).T
+    assert Columns.of(near_in_the_first_block_only, np.ones(5), fit_intercept=True).origin == 0
     everything = Columns.of(X, weight, fit_intercept=False)
     assert everything.kept.all()
     assert everything.into(X) is X

@@ -23,6 +23,7 @@ from evenrisk._validation import (
     check_weight,
 )
 from evenrisk._xp import sigmoid
+from evenrisk.calibration import weight_of_one_row
 from evenrisk.parity import Parity, cell_codes, make_cells
 
 
@@ -140,6 +141,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = None if groups is None else groups.among(present)
         if groups is not None:
             self._check_cell_sizes(target[present], groups.take(present))
+        row = weight_of_one_row(weight)  # before equal rows are merged
         columns = self._columns(X, weight)
         X = X if columns is None else columns.into(X)
         if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
@@ -147,7 +149,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         cells = None
         if groups is not None:
             cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
-        return TrainingData(X, target, weight, classes, groups, cells, columns)
+        return TrainingData(X, target, weight, classes, groups, cells, row, columns)
 
     def _remember(self, data: TrainingData) -> None:
         """Keep the labels of classes and groups."""

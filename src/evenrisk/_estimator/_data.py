@@ -30,6 +30,7 @@ class TrainingData:
     classes: np.ndarray
     groups: Groups | None
     cells: Cells | None
+    row: float = 1.0  # the weight that counts as one row where rows are counted
     columns: Columns | None = None  # how X came from the X that was given; None where it is that X
 
 

@@ -26,9 +26,14 @@ def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray
     """Give μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
     d = X.shape[1]
     if is_sparse(X):
-        X = X.astype(np.float64)
+        X = X.tocsr().astype(np.float64)  # a copy
+        X.sum_duplicates()
         mean = X.T @ share * float(centred)
-        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(mean, mean)
+        # a column with an entry in every row can be taken about its mean and stay as sparse as it is
+        full = np.bincount(X.indices, minlength=d) == X.shape[0]
+        X.data -= np.where(full, mean, 0.0)[X.indices]
+        rest = X.T @ share * float(centred)
+        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(rest, rest)
     xp = namespace(share)
     centre = (X.T @ share) * float(centred)
     second = np.zeros((d, d))
