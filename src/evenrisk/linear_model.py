@@ -92,6 +92,10 @@ class FairLogisticRegression(FairLinearClassifier):
     The objective is not convex for ``eta > 0``. The fit walks eta up from the unpenalised model, each
     point starting at the last one, and returns the minimum connected with it.
 
+    With an intercept, a column that does not vary has the coefficient 0: the intercept says the same. One
+    whose range is under 4e-11 of its largest value (2e-5 in float32) counts as such, because scores would
+    keep no digits of it. Collinear columns share their coefficient.
+
     Examples
     --------
     >>> from evenrisk import FairLogisticRegression
