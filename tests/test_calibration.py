@@ -18,9 +18,19 @@ from sklearn.metrics import log_loss
 from conftest import standardised
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, threshold_profile
 from evenrisk._estimator._unseen import unseen_scores
-from evenrisk.calibration import CALIBRATIONS, FLATTEST, Line, Steps, isotonic_map, sigmoid_map
+from evenrisk.calibration import (
+    CALIBRATIONS,
+    FLATTEST,
+    Line,
+    Steps,
+    isotonic_map,
+    sigmoid_map,
+    weight_of_one_row,
+)
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import CollapseWarning, MajorityRateWarning
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import LinearObjective, ScoreObjective
 from evenrisk.svm._crossfit import unseen_scores as scores_of_others
 from worlds import world
 
@@ -322,6 +332,49 @@ def people(name, seed=0):
         X = X[:, X.std(axis=0) > 0]
     train = rng.random(len(y)) < 0.7
     return [(X[rows], y[rows], group[rows]) for rows in (train, ~train)]
+
+
+@each_calibration
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_the_scale_of_the_weights_does_not_matter(how, loss):
+    """Survey weights of mean 9,503, or whole numbers: one factor changes nothing, to rounding."""
+    (X, y, group), _ = people("continuous")
+    rng = np.random.default_rng(0)
+    for weight in (rng.lognormal(size=len(y)), rng.integers(1, 4, len(y))):
+        model = (
+            FairLogisticRegression if loss == "logistic" else partial(FairLinearSVC, loss=loss, alpha=1e-3)
+        )
+        risks = [
+            model(eta=1, calibration=how, tol=1e-9)
+            .fit(X[:300], y[:300], (factor * weight)[:300], sensitive_features=group[:300])
+            .predict_proba(X)
+            for factor in (1, 9503)
+        ]
+        assert risks[1] == pytest.approx(risks[0], abs=1e-6)
+
+
+def test_what_counts_as_one_row():
+    assert weight_of_one_row(np.array([0.0, 1, 3, 2])) == 1
+    assert weight_of_one_row(np.array([0.0, 4, 6, 6], dtype=np.float32)) == 2
+    assert weight_of_one_row(np.full(5, 9503.0)) == 9503
+    assert weight_of_one_row(np.array([0.0, 0.5, 1, 3])) == 1.5  # the mean of those that count
+    assert weight_of_one_row(np.array([1.5, 1.5])) == 1.5
+    assert weight_of_one_row(np.array([3e20, 1e20])) == 2e20  # no float64 of this size has a fraction
+
+
+@each_calibration
+def test_survey_weights_count_as_rows_of_mean_one_where_rows_are_counted(how):
+    """By hand: scores without each row, then the map, both for weights of mean 1."""
+    (X, y, _), _ = people("continuous")
+    X, y = np.repeat(X[:150], 2, axis=0), np.repeat(y[:150], 2)  # equal rows are merged, and still count
+    weight = np.random.default_rng(0).lognormal(5, 1, 300)
+    clf = FairLogisticRegression(eta=0, calibration=how, tol=1e-9).fit(X, y, weight)
+    plain = FairLogisticRegression(eta=0, tol=1e-9).fit(X, y, weight)
+    scores = ScoreObjective(LOGISTIC, y, weight / weight.mean())
+    objective = LinearObjective(scores, X, alpha=0.0, fit_intercept=True)
+    unseen = unseen_scores(objective, np.append(plain.coef_[0], plain.intercept_))
+    by_hand = CALIBRATIONS[how](unseen, y, weight / weight.mean())
+    assert clf.decision_function(X) == pytest.approx(by_hand(plain.decision_function(X)), abs=1e-6)
 
 
 def fitted(kind, how, name, seed=0):

@@ -1,6 +1,8 @@
 """FairLogisticRegression: the contract, and witnesses that we did not write."""
 
 import pickle
+import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -12,8 +14,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from conftest import standardised
-from evenrisk import FairLogisticRegression, GapDistance, Parity, threshold_profile
+from evenrisk import (
+    BudgetSearchCV,
+    FairLinearSVC,
+    FairLogisticRegression,
+    GapDistance,
+    Parity,
+    threshold_profile,
+)
+from evenrisk._estimator._columns import Columns
 from evenrisk._xp import sigmoid
+from evenrisk.baselines import ZafarDP, ZafarEO
 from evenrisk.datasets import load_compas
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import (
@@ -80,6 +91,200 @@ def test_units_of_the_features_do_not_matter():
     raw = FairLogisticRegression(eta=3).fit(X, y, sensitive_features=race)
     scaled = FairLogisticRegression(eta=3).fit(standardised(X), y, sensitive_features=race)
     assert raw.predict_proba(X) == pytest.approx(scaled.predict_proba(standardised(X)), abs=1e-3)
+
+
+# ---------------------------------------------------------------- columns that say nothing new
+
+
+def few_people(n=300):
+    """Standardised rows, labels, two groups, weights."""
+    rng = np.random.default_rng(8)
+    group = rng.integers(0, 2, n)
+    X = standardised(rng.standard_normal((n, 3)) + 0.6 * group[:, None] * [1, 0, 0.5])
+    y = (X @ [1, -0.7, 0.3] - 0.4 + rng.logistic(size=n) > 0).astype(int)
+    return X, y, group, rng.uniform(0.2, 3, n)
+
+
+logistic = partial(FairLogisticRegression, max_iter=3000)
+SOLVERS = ("auto", "newton", "lbfgs", "momentum")
+MODELS = {
+    **{f"{s}, eta={eta}": partial(logistic, eta=eta, solver=s) for s in SOLVERS for eta in (0, 1)},
+    "histogram": partial(logistic, eta=0.1, distance="histogram"),
+    "gaussian": partial(logistic, eta=0.1, distance="gaussian"),
+    "calibrated": partial(logistic, eta=1, calibration="isotonic"),
+    "ZafarDP": partial(ZafarDP, c=0.01),
+    "ZafarEO": partial(ZafarEO, c=np.inf),
+    "ridge": partial(logistic, eta=1, alpha=0.01),
+    "plain machine": partial(FairLinearSVC, eta=0),
+    "hinge": partial(FairLinearSVC, eta=1),
+    "squared hinge": partial(FairLinearSVC, eta=1, loss="squared_hinge"),
+}
+# a ridge sees how many columns say the same, and momentum wants them standardised
+SINGULAR = [name for name in list(MODELS)[:13] if "momentum" not in name]
+CONSTANT = [1, 1e6, 0.1, -3, 0, 1 + 1e-12 * np.random.default_rng(0).standard_normal(300)]
+KINDS = [np.asarray, sparse.csr_array, np.float32]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_constant_column_changes_no_bit_and_has_no_coefficient(name):
+    X, y, group, weight = few_people()
+    for i, value in enumerate(CONSTANT):
+        kind, w = KINDS[i % 3], weight if i % 2 else None
+        rows = kind(X), kind(np.insert(X, 1, value, axis=1))
+        plain, ours = (MODELS[name]().fit(Z, y, w, sensitive_features=group) for Z in rows)
+        assert ours.coef_.tolist() == np.insert(plain.coef_, 1, 0.0, axis=1).tolist()
+        assert (ours.intercept_, ours.n_iter_) == (plain.intercept_, plain.n_iter_)
+        risk = plain.predict_proba(rows[0])  # added up in another order
+        assert ours.predict_proba(rows[1]) == pytest.approx(risk, abs=1e-6 if kind is np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_collinear_columns_change_no_risk_and_share_the_coefficient(name):
+    X, y, group, weight = few_people()
+    kinds = np.eye(3)[np.random.default_rng(1).integers(0, 3, len(y))]
+    cases = [
+        (X, np.column_stack([X, X[:, 0]])),
+        (X, np.column_stack([X, 1e3 * X[:, 2] + 1e5])),
+        (X, np.column_stack([X, X.sum(axis=1)])),
+        (np.column_stack([X, kinds[:, 1:]]), np.column_stack([X, kinds])),
+        (np.column_stack([X, X**2]), np.column_stack([np.ones(len(y)), X, X**2, X**2])),
+    ]
+    for i, case in enumerate(cases):
+        rows = [KINDS[i % 2](Z) for Z in case]
+        plain, ours = (MODELS[name]().fit(Z, y, weight, sensitive_features=group) for Z in rows)
+        s = plain.predict_proba(rows[0]), ours.predict_proba(rows[1])
+        assert s[1] == pytest.approx(s[0], abs=2e-3 if name == "calibrated" else 1e-5)
+        assert np.abs(ours.coef_).max() < 1.5 * np.abs(plain.coef_).max() + 0.5
+
+
+def test_a_bound_is_not_met_by_the_rounding_of_collinear_columns():
+    """The covariances of the two are collinear to 1e-13 only, and coefficients of 1e11 would use that."""
+    X, y, group, _ = few_people()
+    X[:, 2] = np.round(3 * X[:, 2]) + 40
+    for kind in KINDS[:2]:
+        rows = kind(X), kind(np.column_stack([X, 1e3 * X[:, 2] + 5e5]))
+        plain, ours = (ZafarDP(c=0.02).fit(Z, y, sensitive_features=group) for Z in rows)
+        assert np.abs(plain.covariance_).max() == pytest.approx(0.02)
+        assert ours.predict_proba(rows[1]) == pytest.approx(plain.predict_proba(rows[0]), abs=1e-5)
+        assert np.abs(ours.coef_).max() < 1
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("name", [*SINGULAR, "hinge", "squared hinge"])
+def test_a_column_far_from_zero_counts_for_all_it_has(name, kind):
+    X, y, group, _ = few_people()
+    rare = np.zeros(len(y))
+    rare[np.r_[np.flatnonzero(y == 1)[:4], np.flatnonzero(y == 0)[:2]]] = 1
+    settings = {"alpha": 1e-6} if "hinge" in name else {}
+    near = kind(np.column_stack([X, rare]))
+    ours = MODELS[name](**settings).fit(near, y, sensitive_features=group)
+    for far in (1e3, 1e8):
+        rows = kind(np.column_stack([X, rare + far]))
+        moved = MODELS[name](**settings).fit(rows, y, sensitive_features=group)
+        assert moved.coef_ == pytest.approx(ours.coef_, rel=1e-9)
+        assert moved.predict_proba(rows) == pytest.approx(ours.predict_proba(near), abs=1e-7)
+        assert moved.n_iter_ == ours.n_iter_
+    if name.endswith("eta=0"):
+        reference = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-9).fit(near, y)
+        assert ours.coef_ == pytest.approx(reference.coef_, abs=1e-4)
+
+
+def test_float32_keeps_what_it_can_say_of_a_far_column():
+    X, y, _, _ = few_people()
+    rows = np.column_stack([X, 3000 + X[:, 0] + X[:, 1] ** 2]).astype(np.float32)
+    exact = rows.astype(np.float64)
+    expected = logistic(eta=0).fit(exact, y).predict_proba(exact)
+    assert logistic(eta=0).fit(rows, y).predict_proba(rows) == pytest.approx(expected, abs=2e-4)
+
+
+def test_a_budget_is_met_by_the_same_eta_with_a_column_of_ones():
+    X, y, group, _ = few_people()
+    more = np.column_stack([X, np.ones(len(y))])
+    plain, ours = (
+        BudgetSearchCV(FairLogisticRegression(), max_gap=0.2, cv=2, random_state=0).fit(
+            Z, y, sensitive_features=group
+        )
+        for Z in (X, more)
+    )
+    assert (ours.eta_, ours.max_gap_) == (plain.eta_, plain.max_gap_)
+    paths = [FairLogisticRegression().fit_path(Z, y, [0, 2], sensitive_features=group) for Z in (X, more)]
+    for one, other in zip(*paths, strict=True):
+        assert [*one.coef_[0], 0, one.intercept_] == [*other.coef_[0], other.intercept_]
+
+
+@pytest.mark.parametrize("name", [*MODELS, "ZafarEO, bounded"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_where_no_column_varies_everybody_has_one_risk(name, fit_intercept):
+    model = MODELS.get(name, partial(ZafarEO, c=0.001))
+    if name == "ZafarEO, bounded":
+        need("cvxpy")
+        need("dccp")
+    _, y, group, weight = few_people(200)
+    for rows in (np.full((len(y), 3), [1.1, -0.7, 2.3]), sparse.csr_array(np.full((len(y), 1), -2.0))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CollapseWarning)
+            warnings.simplefilter(
+                "ignore", MajorityRateWarning
+            )  # without an intercept 0.5 may be out of reach
+            clf = model(fit_intercept=fit_intercept).fit(rows, y, weight, sensitive_features=group)
+        s = clf.predict_proba(rows)[:, 1]
+        assert (s == s[0]).all()
+        if isinstance(clf, FairLogisticRegression) and clf.alpha == 0:
+            assert s[0] == pytest.approx(np.average(y, weights=weight), abs=1e-2)
+        if isinstance(clf, ZafarEO):
+            assert clf.spread_ == 1
+
+
+def test_the_warning_after_a_fit_to_constant_columns_names_them():
+    _, y, group, _ = few_people()
+    with pytest.warns(CollapseWarning, match="no column of X varies"):
+        FairLogisticRegression().fit(np.ones((len(y), 2)), y, sensitive_features=group)
+
+
+def test_columns_are_judged_by_the_rows_that_carry_weight(monkeypatch):
+    monkeypatch.setattr("evenrisk._xp.BLOCK_ROWS", 4)
+    weight = np.array([1.0, 1, 1, 1, 1, 1, 0, 1, 1])
+    X = np.column_stack(
+        [
+            [5.0, 5, 5, 5, 5, 5, 9, 5, 5],  # differs in a row of weight 0
+            [5.0, 5, 5, 5, 5, 5, 5, 5, 9],  # differs in the last block
+            [500.0, 501, 500, 501, 500, 500, 500, 500, 500],
+            [0.0, 1, 0, 0, 0, 0, 0, 0, 0],
+            [-1e308, 1e308, 0, 0, 0, 0, 0, 0, 0],
+            [-7.0, -7, -7, -7, -7, -7, -7, -7, -7 * (1 + 1e-10)],
+        ]
+    )
+    for kind in (np.asarray, sparse.csr_array, sparse.csr_matrix):
+        columns = Columns.of(kind(X), weight, fit_intercept=True)
+        assert columns.kept.tolist() == [False, True, True, True, True, True]
+        assert columns.origin.tolist() == [5, 0, 500, 0, 0, -7 * (1 + 1e-10)]
+        Z = columns.into(kind(X))
+        Z = Z.toarray() if sparse.issparse(Z) else Z
+        assert Z[:, [0, 1, 2, 3]].tolist() == (X - columns.origin)[:, [1, 2, 3, 4]].tolist()
+    near_in_the_first_block_only = np.array([[500.0, 501, 500, 501, 700]]).T
+    assert Columns.of(near_in_the_first_block_only, np.ones(5), fit_intercept=True).origin == 0
+    everything = Columns.of(X, weight, fit_intercept=False)
+    assert everything.kept.all()
+    assert everything.into(X) is X
+
+
+def test_entries_given_twice_are_moved_once():
+    """Row 0 is 300 + 1, in two entries."""
+    X = sparse.csr_array((np.array([300.0, 1, 300, 302]), np.array([0, 0, 0, 0]), np.array([0, 2, 3, 4])))
+    columns = Columns.of(X, np.ones(3), fit_intercept=True)
+    assert columns.into(X).toarray().ravel().tolist() == [1, 0, 2]
+    assert X.nnz == 4
+
+
+def test_a_warm_start_is_the_same_function_from_another_origin(compas):
+    X, y, _ = compas
+    far = np.column_stack([X + 1e4, np.ones(len(y))])
+    clf = FairLogisticRegression(eta=0, warm_start=True).fit(far, y)
+    assert clf.n_iter_ > 3
+    again = clf.decision_function(far)
+    clf.fit(far, y)
+    assert clf.n_iter_ <= 1
+    assert clf.decision_function(far) == pytest.approx(again, abs=1e-5)
 
 
 # ---------------------------------------------------------------- with a penalty: calculus

@@ -49,6 +49,16 @@ def test_lbfgs_reaches_gradients_that_values_cannot_show():
     assert lbfgs(far_from_zero, np.zeros(6), tol=1e-9).gradient_norm <= 1e-9
 
 
+def test_momentum_that_runs_away_gives_its_start_back():
+    """Each step is 5e9 times too long; in float64 the 17th would overflow."""
+    start = np.array([1.0, -2.0])
+    found = momentum(lambda theta: (float(theta @ theta) * 1e11, 2e11 * theta), start, max_iter=1000)
+    assert not found.converged
+    assert found.n_iter < 10
+    assert found.theta.tolist() == [1, -2]
+    assert (found.value, found.gradient_norm) == (5e11, 4e11)
+
+
 def test_lbfgs_recovers_from_steps_that_overflow():
     def steep(theta):
         with np.errstate(over="ignore", invalid="ignore"):

@@ -25,6 +25,7 @@ FLATTEST = 0.01  # least slope, per standard deviation of g: where scores rank p
 BLEND = 0.05  # share of the line in the isotonic map
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of the largest g: a smaller spread is no spread
 EXACT = 1e-12  # relative length of the last step, and how far rounding may raise the loss
+MOST_COUNTS = 2.0**53  # float64 has no fractions beyond
 MAX_ITER = 50  # five to ten are usual
 
 
@@ -104,6 +105,22 @@ def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
     at, level, size = _blocks(*_present(g, y, weight))
     at, level, _ = _blocks(at, (size * level + 1) / (size + 2), size + 2)
     return Steps(at, (1 - BLEND) * logit(level) + BLEND * line(at), line.slope)
+
+
+def weight_of_one_row(weight: np.ndarray) -> float:
+    """How much weight counts as one row, for maps that ask how many rows speak for a risk.
+
+    Whole numbers say how often a row was seen, in units of their greatest common divisor. Other weights, of
+    surveys or of classes, say for how many people a row stands; their unit is their own, and a row counts
+    for one on average. Either way one factor on all weights changes nothing.
+
+    Both readings of whole numbers cannot be had: were weights 2 everywhere the same as every row twice *and*
+    the same as weights 1, then a thousand rows would say no more than ten. Taking counts for survey weights
+    would be worse than the reverse: a table of ten rows with a hundred people each would count as ten people.
+    """
+    present = weight[weight > 0].astype(np.float64)
+    whole = present.max() <= MOST_COUNTS and bool((present == np.round(present)).all())
+    return float(np.gcd.reduce(present.astype(np.int64))) if whole else float(present.mean())
 
 
 CALIBRATIONS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Line | Steps]] = {

@@ -39,8 +39,8 @@ class FairLogisticRegression(FairLinearClassifier):
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
         are, in float64 to the last bit. "sigmoid" is a line (Platt's scaling), folded into the coefficients;
-        "isotonic" follows the data more freely and wants thousands of rows. Weights count rows here: give
-        them a mean near 1.
+        "isotonic" follows the data more freely and wants thousands of rows. Weights that are whole
+        numbers count rows here; others are scaled to a mean of 1.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs fewer of
         them; "auto" is "newton" up to 256 features and 50 pairs of cells wherever there is a penalty, and
@@ -91,6 +91,10 @@ class FairLogisticRegression(FairLinearClassifier):
     -----
     The objective is not convex for ``eta > 0``. The fit walks eta up from the unpenalised model, each
     point starting at the last one, and returns the minimum connected with it.
+
+    With an intercept, a column that does not vary has the coefficient 0: the intercept says the same. One
+    whose range is under 4e-11 of its largest value (2e-5 in float32) counts as such, because scores would
+    keep no digits of it. Collinear columns share their coefficient.
 
     Examples
     --------

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
+from evenrisk._estimator._columns import Columns
 from evenrisk._estimator._data import COLLAPSE_ENTRIES, TrainingData, collapse
 from evenrisk._validation import (
     Groups,
@@ -23,6 +24,7 @@ from evenrisk._validation import (
     check_weight,
 )
 from evenrisk._xp import sigmoid
+from evenrisk.calibration import weight_of_one_row
 from evenrisk.parity import Parity, cell_codes, make_cells
 
 
@@ -140,12 +142,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = None if groups is None else groups.among(present)
         if groups is not None:
             self._check_cell_sizes(target[present], groups.take(present))
+        row = weight_of_one_row(weight)  # before equal rows are merged
+        columns = self._columns(X, weight)
+        X = X if columns is None else columns.into(X)
         if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
             X, target, weight, groups = collapse(X, target, weight, groups)
         cells = None
         if groups is not None:
             cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
-        return TrainingData(X, target, weight, classes, groups, cells)
+        return TrainingData(X, target, weight, classes, groups, cells, row, columns)
 
     def _remember(self, data: TrainingData) -> None:
         """Keep the labels of classes and groups."""
@@ -163,6 +168,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _dtypes(self) -> Any:
         """Give the types of numbers that X may have; others are converted to the first."""
         return [np.float64, np.float32]
+
+    def _columns(self, X: Any, weight: np.ndarray) -> Columns | None:
+        """Say in which form the columns of X are fitted; None is as they are."""
+        return None
 
     def _merges(self) -> bool:
         """Whether equal rows may be merged into one."""

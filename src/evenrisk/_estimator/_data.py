@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from evenrisk._estimator._columns import Columns
 from evenrisk._types import Cells
 from evenrisk._validation import Groups
 
@@ -29,6 +30,8 @@ class TrainingData:
     classes: np.ndarray
     groups: Groups | None
     cells: Cells | None
+    row: float = 1.0  # the weight that counts as one row where rows are counted
+    columns: Columns | None = None  # how X came from the X that was given; None where it is that X
 
 
 def collapse(

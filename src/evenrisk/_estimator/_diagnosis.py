@@ -25,7 +25,12 @@ def diagnose(g: np.ndarray, calibrated: np.ndarray, data: TrainingData, eta: flo
     s = sigmoid(g)
     mean = np.average(s, weights=weight)
     sd = float(np.sqrt(np.average((s - mean) ** 2, weights=weight)))
-    if sd < COLLAPSED:
+    if data.X.shape[1] == 0:
+        tell(
+            "all risk scores are the same: no column of X varies, so that nobody can be told apart",
+            CollapseWarning,
+        )
+    elif sd < COLLAPSED:
         tell(
             f"all risk scores are squeezed together (standard deviation {sd:.1e}): a gap at 0.5 then "
             f"says little. Lower eta (now {eta})",

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator._base import FairClassifier
+from evenrisk._estimator._columns import Columns
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
 from evenrisk._validation import check_features, check_number
@@ -22,6 +23,7 @@ class LinearScores(FairClassifier):
 
     coef_: np.ndarray
     intercept_: np.ndarray
+    fit_intercept: bool
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Give the raw score g = Xw + b of each row.
@@ -44,6 +46,16 @@ class LinearScores(FairClassifier):
         g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)
         return self._stepped(np.asarray(g + self.intercept_[0]))
 
+    def _columns(self, X: Any, weight: np.ndarray) -> Columns:
+        return Columns.of(X, weight, self.fit_intercept)
+
+    def _coefficients(self, data: TrainingData, w: np.ndarray, b: float) -> dict[str, Any]:
+        """Give the fitted attributes for the X that was given, from w and b of the columns as fitted."""
+        assert data.columns is not None
+        dtype = data.X.dtype
+        w, b = data.columns.back(w, b, dtype)
+        return {"coef_": w[None, :], "intercept_": np.array([b], dtype=dtype)}
+
 
 class FairLinearClassifier(LinearScores, PenalisedClassifier):
     """Linear scores with the penalty."""
@@ -55,11 +67,11 @@ class FairLinearClassifier(LinearScores, PenalisedClassifier):
     def _problem(self, data: TrainingData) -> Problem:
         scores = self._score_objective(self._loss(), data)
         objective = LinearObjective(scores, data.X, alpha=self._alpha(data), fit_intercept=self.fit_intercept)
-        d, dtype = data.X.shape[1], data.X.dtype
+        d = data.X.shape[1]
 
         def attributes(theta: np.ndarray, line: Line) -> dict[str, Any]:
             w, b = line.fold(theta[:d], float(theta[d]) if self.fit_intercept else 0.0)
-            return {"coef_": w[None, :].astype(dtype), "intercept_": np.array([b], dtype=dtype)}
+            return self._coefficients(data, w, b)
 
         return Problem(objective, attributes, self._start(data))
 
@@ -70,7 +82,9 @@ class FairLinearClassifier(LinearScores, PenalisedClassifier):
     def _start(self, data: TrainingData) -> np.ndarray | None:
         """Give the last fit's θ under warm_start, if it fits."""
         coef = getattr(self, "coef_", None) if self.warm_start else None
-        if coef is None or coef.shape[1] != data.X.shape[1]:
+        assert data.columns is not None
+        if coef is None or coef.shape[1] != len(data.columns.kept):
             return None
-        w, b = self._line.unfold(coef[0].astype(np.float64), float(self.intercept_[0]))
+        w, b = data.columns.parameters(coef[0].astype(np.float64), float(self.intercept_[0]))
+        w, b = self._line.unfold(w, b)
         return np.append(w, b) if self.fit_intercept else w

@@ -114,7 +114,7 @@ class PenalisedClassifier(FairClassifier):
         self.calibration_ = None
         if self.calibration is not None:
             unseen = self._unseen_scores(problem, point, data)
-            self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.weight)
+            self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.weight / data.row)
         self.__dict__.update(problem.attributes(theta, self._line))
         self.n_iter_ = point.n_iter
         self.objective_ = point.solution.value
@@ -125,7 +125,7 @@ class PenalisedClassifier(FairClassifier):
 
     def _unseen_scores(self, problem: Problem, point: Point, data: TrainingData) -> np.ndarray:
         """Give the scores to calibrate on, each row's from a model that has not seen it."""
-        return unseen_scores(problem.objective.with_eta(point.eta), point.solution.theta)
+        return unseen_scores(problem.objective.with_eta(point.eta), point.solution.theta, data.row)
 
     @property
     def _line(self) -> Line:

@@ -6,7 +6,8 @@ x_i·slope_i away from the gradient, and one step of Newton answers that::
 
     g_i + q_i·slope_i / (1 − q_i·ℓ''_i/W),   q_i = x_iᵀH⁻¹x_i
 
-slope_i the objective's derivative in g_i for one unit of weight, H its curvature, W the total weight.
+slope_i the objective's derivative in g_i for the weight of one row, H its curvature, W the total weight in
+rows.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ MOST_OWN = 0.9  # share of its own score that a row may have: one that is alone 
 RIDGE = 1e-10
 
 
-def unseen_scores(objective: LinearObjective, theta: np.ndarray) -> np.ndarray:
-    """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach."""
+def unseen_scores(objective: LinearObjective, theta: np.ndarray, row: float = 1.0) -> np.ndarray:
+    """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach.
+
+    `row` is the weight that counts as one row.
+    """
     scores = objective.scores
     raw = objective.raw_scores(theta)
     g = np.array(to_numpy(raw), dtype=np.float64)
@@ -35,7 +39,7 @@ def unseen_scores(objective: LinearObjective, theta: np.ndarray) -> np.ndarray:
     for block in blocks(g):
         X, weight = objective.rows_of(block), scores.weight[block]
         q = ((X @ M) * X).sum(axis=1)
-        own = q * scores.loss.rows(block).curvature(scores.y[block], g[block]) / scores.total
-        unit = slope[block] / np.where(weight > 0, weight, 1.0)
-        g[block] += q * unit / (1 - np.minimum(own, MOST_OWN))
+        own = q * scores.loss.rows(block).curvature(scores.y[block], g[block]) * (row / scores.total)
+        one = slope[block] * row / np.where(weight > 0, weight, 1.0)
+        g[block] += q * one / (1 - np.minimum(own, MOST_OWN))
     return g

@@ -65,11 +65,11 @@ class CovarianceBound(LinearScores, FairClassifier):
             )
         return solution
 
-    def _keep(self, theta: np.ndarray, objective: LinearObjective) -> None:
+    def _keep(self, theta: np.ndarray, objective: LinearObjective, data: TrainingData) -> None:
         """Set the fitted attributes that both models have."""
-        d, dtype = objective.n_features, objective.X.dtype
-        self.coef_ = theta[None, :d].astype(dtype)
-        self.intercept_ = np.array([theta[d] if self.fit_intercept else 0.0], dtype=dtype)
+        d = objective.n_features
+        b = float(theta[d]) if self.fit_intercept else 0.0
+        self.__dict__.update(self._coefficients(data, theta[:d], b))
         self.objective_ = objective(theta)[0]
 
 

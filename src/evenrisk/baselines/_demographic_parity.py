@@ -124,7 +124,7 @@ class ZafarDP(CovarianceBound):
                 theta, self.n_iter_ = ended.theta, self.n_iter_ + ended.n_iter
                 self._warn(ended, settings)
             self.covariance_ = A @ theta
-        self._keep(theta, objective)
+        self._keep(theta, objective, data)
 
     def _warn(self, ended: Ended, settings: dict[str, Any]) -> None:
         """Say so where the solver did not get to the end."""

@@ -130,7 +130,7 @@ class ZafarEO(CovarianceBound):
                 at = self._bounded(at, mistakes.among(independent(len(data.groups.labels))))
                 theta = mistakes.back(at)
             self.covariance_ = mistakes.covariance(at).reshape(2, -1)
-        self._keep(theta, objective)
+        self._keep(theta, objective, data)
 
     def _bounded(self, plain: np.ndarray, mistakes: Mistakes) -> np.ndarray:
         """Fit under the bound and the guard, from the plain θ; without the guard where it cannot be held."""
@@ -139,7 +139,8 @@ class ZafarEO(CovarianceBound):
         theta, failure = self._steps(plain, mistakes, self.min_spread * reference)
         if mistakes.spread(theta) < least:
             theta, failure = self._steps(plain, mistakes, 0.0)
-        self.spread_ = mistakes.spread(theta) / reference
+        if reference > 0:  # scores that were all the same have no spread to keep
+            self.spread_ = mistakes.spread(theta) / reference
         if mistakes.spread(theta) < least:
             tell(
                 f"min_spread={self.min_spread} cannot be held together with c={self.c}: the scores' standard "

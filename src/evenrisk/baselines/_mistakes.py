@@ -27,6 +27,7 @@ SOLVER = "CLARABEL"
 # c = 0.005 ends at 0.6507 with the plain model's decisions, instead of 0.6462.
 TAU_INI, MU, TAU_MAX = 2.0, 1.3, 1e4
 MAX_SLACK = 1e-7
+ROUNDING = 1e-14  # of E u²: a direction with less variance has none
 THINNEST = 1e-5  # bound of the steps where c is smaller: an interior-point solver needs an interior
 
 
@@ -93,9 +94,10 @@ class Mistakes:
     def root(self) -> np.ndarray:
         """R (d, d) with sd(g) = ‖Rw‖, w in the coordinates of U."""
         U = self.U[:, : len(self.scale)]
+        least = ROUNDING * float(self.share @ (U * U).sum(axis=1))
         U = U - self.share @ U
         values, vectors = np.linalg.eigh((U * self.share[:, None]).T @ U)
-        return np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+        return np.sqrt(np.where(values > least, values, 0.0))[:, None] * vectors.T
 
     def spread(self, theta: np.ndarray) -> float:
         """sd(g), weighted."""

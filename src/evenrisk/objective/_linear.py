@@ -19,7 +19,8 @@ from evenrisk.objective._moments import CellMoments, second_moments
 from evenrisk.objective._scores import ScoreObjective
 
 FULL_METRIC = 256  # features up to which the solver starts from the whole curvature matrix
-SINGULAR = 1e-6  # relative ridge that keeps it invertible
+SINGULAR = 1e-6  # relative ridge on its inverse
+COLLINEAR = 1e-11  # share of the unit scale below which a direction has no variance but rounding
 FEW = 0.5  # share of the rows that bend, below which they are picked out
 
 
@@ -59,7 +60,8 @@ class LinearObjective:
         """Give a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
 
         With the whole matrix the solver sees standardised, uncorrelated features whatever units they
-        came in; it costs a few evaluations while d is small.
+        came in; it costs a few evaluations while d is small. It is 0 along directions in which no row differs
+        from another (duplicated columns, one-hot sets), so that a solver stays where it began there.
         """
         ridge = np.full(self.n_features + self.fit_intercept, self.alpha)
         ridge[self.n_features :] = 0.0
@@ -134,11 +136,12 @@ class LinearObjective:
         1 + μᵀAμ.
         """
         mean, second = self.row_moments
-        diagonal = _positive(np.diag(second) + self.alpha)
-        # collinear columns (one-hot sets) leave directions without curvature of their own
-        second = second + np.diag(self.alpha + SINGULAR * diagonal)
-        root = np.sqrt(diagonal)
-        A = np.linalg.inv(second / np.outer(root, root)) / np.outer(root, root)
+        second = second + self.alpha * np.eye(len(second))
+        root = np.sqrt(_positive(second.diagonal()))
+        values, vectors = np.linalg.eigh(second / np.outer(root, root))
+        varies = values > COLLINEAR
+        vectors = (vectors / root[:, None])[:, varies]
+        A = vectors / (values[varies] + SINGULAR) @ vectors.T
         if not self.fit_intercept:
             return A
         corner = np.atleast_2d(1 + mean @ A @ mean)

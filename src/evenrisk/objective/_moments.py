@@ -26,9 +26,14 @@ def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray
     """Give μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
     d = X.shape[1]
     if is_sparse(X):
-        X = X.astype(np.float64)
+        X = X.tocsr().astype(np.float64)  # a copy
+        X.sum_duplicates()
         mean = X.T @ share * float(centred)
-        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(mean, mean)
+        # a column with an entry in every row can be taken about its mean and stay as sparse as it is
+        full = np.bincount(X.indices, minlength=d) == X.shape[0]
+        X.data -= np.where(full, mean, 0.0)[X.indices]
+        rest = X.T @ share * float(centred)
+        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(rest, rest)
     xp = namespace(share)
     centre = (X.T @ share) * float(centred)
     second = np.zeros((d, d))
@@ -79,26 +84,30 @@ class CellMoments:
         """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
         code, weight = self.penalty.cells.code, self.penalty.cells.weight
         totals = np.asarray(to_numpy(self.penalty.cell_weights[0]), dtype=np.float64)
-        moments = [_of_cell(self.X, code, weight, cell, total) for cell, total in enumerate(totals)]
+        origin = _dense(self.X[:1])  # a column that does not vary is exactly 0 from there
+        moments = [_of_cell(self.X, origin, code, weight, cell, total) for cell, total in enumerate(totals)]
         centre = np.stack([mean for mean, _ in moments])
         return centre - (totals / totals.sum()) @ centre, np.stack([covariance for _, covariance in moments])
 
 
 def _of_cell(
-    X: Any, code: np.ndarray, weight: np.ndarray, cell: int, total: float
+    X: Any, origin: np.ndarray, code: np.ndarray, weight: np.ndarray, cell: int, total: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the rows of one cell, a block of them at a time, dense and about their mean."""
+    """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
     d = X.shape[1]
     mean = np.zeros(d)
     for rows, share in _blocks_of_cell(code, weight, cell, total):
-        mean += share @ X[rows]
+        mean += share @ (_dense(X[rows]) - origin)
     covariance = np.zeros((d, d))
     for rows, share in _blocks_of_cell(code, weight, cell, total):
-        some = X[rows]
-        some = some.toarray() if is_sparse(some) else some
-        root = (some - mean) * np.sqrt(share)[:, None]
+        root = (_dense(X[rows]) - origin - mean) * np.sqrt(share)[:, None]
         covariance += root.T @ root
     return mean, covariance
+
+
+def _dense(rows: Any) -> np.ndarray:
+    """Rows of X as a float64 array."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
 
 
 def _blocks_of_cell(

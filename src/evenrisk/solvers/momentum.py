@@ -6,6 +6,8 @@ import numpy as np
 
 from evenrisk.solvers._solution import Function, Solution, log_iteration
 
+RUNAWAY = 1e20  # gradient from which there is no way back, and the next may overflow
+
 
 def momentum(
     fun: Function,
@@ -17,8 +19,11 @@ def momentum(
     friction: float = 0.9,
     verbose: int = 0,
 ) -> Solution:
-    """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps."""
-    theta, velocity = theta.copy(), np.zeros(theta.shape)
+    """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps.
+
+    Where the curvature is so large that every step leads further away, the start is given back.
+    """
+    start, velocity = theta, np.zeros(theta.shape)
     first, last = learning_rate
     n_iter = 0
     while True:
@@ -26,6 +31,9 @@ def momentum(
         norm = float(np.max(np.abs(gradient), initial=0.0))
         if verbose and n_iter:
             log_iteration("momentum", n_iter, value, norm)
+        if not norm <= RUNAWAY:
+            value, gradient = fun(start)
+            return Solution(start, value, float(np.max(np.abs(gradient))), n_iter, False)
         if norm <= tol or n_iter == max_iter:
             return Solution(theta, value, norm, n_iter, norm <= tol)
         rate = first * (last / first) ** (n_iter / max(max_iter - 1, 1))
