@@ -355,11 +355,16 @@ def test_the_scale_of_the_weights_does_not_matter(how, loss):
 
 def test_what_counts_as_one_row():
     assert weight_of_one_row(np.array([0.0, 1, 3, 2])) == 1
-    assert weight_of_one_row(np.array([0.0, 4, 6, 6], dtype=np.float32)) == 2
+    assert weight_of_one_row(np.array([0.0, 4, 8, 8], dtype=np.float32)) == 4
     assert weight_of_one_row(np.full(5, 9503.0)) == 9503
-    assert weight_of_one_row(np.array([0.0, 0.5, 1, 3])) == 1.5  # the mean of those that count
-    assert weight_of_one_row(np.array([1.5, 1.5])) == 1.5
-    assert weight_of_one_row(np.array([3e20, 1e20])) == 2e20  # no float64 of this size has a fraction
+    assert weight_of_one_row(np.array([0.0, 0.5, 1.2, 3])) == pytest.approx(4.7 / 3)  # of those that count
+    assert weight_of_one_row(np.array([12285.0, 77516, 83311])) == pytest.approx(57704)  # a survey's
+    for factor in (0.1, 1 / 3, 7, 9503.17, 1e-30, 1e30):
+        for dtype in (np.float64, np.float32):
+            counts = (factor * np.array([1, 2, 3, 500])).astype(dtype)
+            assert weight_of_one_row(counts) == pytest.approx(factor, rel=1e-6)
+    many = np.array([1.0, 1e6 + 0.25], dtype=np.float32)  # float32 cannot tell whether the second is whole
+    assert weight_of_one_row(many) == pytest.approx(500_000.6, rel=1e-6)
 
 
 @each_calibration

@@ -25,7 +25,7 @@ FLATTEST = 0.01  # least slope, per standard deviation of g: where scores rank p
 BLEND = 0.05  # share of the line in the isotonic map
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of the largest g: a smaller spread is no spread
 EXACT = 1e-12  # relative length of the last step, and how far rounding may raise the loss
-MOST_COUNTS = 2.0**53  # float64 has no fractions beyond
+COUNT_ROUNDING = 8  # eps: how far a quotient of two weights may be from the whole number that it means
 MAX_ITER = 50  # five to ten are usual
 
 
@@ -110,17 +110,19 @@ def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
 def weight_of_one_row(weight: np.ndarray) -> float:
     """How much weight counts as one row, for maps that ask how many rows speak for a risk.
 
-    Whole numbers say how often a row was seen, in units of their greatest common divisor. Other weights, of
-    surveys or of classes, say for how many people a row stands; their unit is their own, and a row counts
-    for one on average. Either way one factor on all weights changes nothing.
+    Weights that are all whole multiples of the smallest one (1, 2, 3, …) say how often a row was seen: one
+    row is the smallest weight. Other weights, of surveys or of classes, say for how many people a row stands;
+    their unit is their own, and a row counts for one on average. Either way one factor on all weights changes
+    nothing.
 
-    Both readings of whole numbers cannot be had: were weights 2 everywhere the same as every row twice *and*
-    the same as weights 1, then a thousand rows would say no more than ten. Taking counts for survey weights
-    would be worse than the reverse: a table of ten rows with a hundred people each would count as ten people.
+    No rule can have more: were weights of 2 everywhere the same as every row twice, *and* the same as weights
+    of 1, then a thousand rows would say no more than ten.
     """
-    present = weight[weight > 0].astype(np.float64)
-    whole = present.max() <= MOST_COUNTS and bool((present == np.round(present)).all())
-    return float(np.gcd.reduce(present.astype(np.int64))) if whole else float(present.mean())
+    present = weight[weight > 0]
+    times = present.astype(np.float64) / float(present.min())
+    rounding = COUNT_ROUNDING * float(np.finfo(present.dtype).eps) * times
+    whole = rounding.max() < 0.01 and bool((np.abs(times - np.round(times)) <= rounding).all())
+    return float(present.min() if whole else present.mean(dtype=np.float64))
 
 
 CALIBRATIONS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Line | Steps]] = {

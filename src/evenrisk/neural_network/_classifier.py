@@ -45,8 +45,8 @@ class FairMLPClassifier(PiecewiseClassifier):
         One strictly increasing map of the raw scores for all groups, fitted after the network, so that s
         estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they are. "sigmoid"
         is a line (Platt's scaling), folded into the last layer; "isotonic" follows the data more freely. It
-        is fitted to scores of rows held out by five more fits. Weights that are whole numbers count rows
-        here; others are scaled to a mean of 1.
+        is fitted to scores of rows held out by five more fits. Weights that are whole multiples of the
+        smallest one count rows here; others are scaled to a mean of 1.
     solver : {"auto", "adam", "lbfgs"}, default="auto"
         "lbfgs" takes all rows at once, in float64, and walks eta up from the unpenalised network; "adam"
         takes mini-batches, in the dtype of X, and eases eta in over the first 30 % of the epochs. "auto" is

@@ -48,8 +48,8 @@ class FairLinearSVC(FairLinearClassifier):
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
         are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
-        more freely and wants thousands of rows. Weights that are whole numbers
-        count rows here; others are scaled to a mean of 1.
+        more freely and wants thousands of rows. Weights that are whole multiples of the smallest one count
+        rows here; others are scaled to a mean of 1.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
