@@ -133,7 +133,7 @@ class BoostedClassifier(FairClassifier):
         Parameters
         ----------
         deep : bool, default=True
-            Not used: no setting has settings.
+            Whether to include the settings of a distance, as ``distance__scale``.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class BoostedClassifier(FairClassifier):
         Parameters
         ----------
         **params
-            Names and values.
+            Names and values; those of a distance as ``distance__scale``.
 
         Returns
         -------
@@ -157,10 +157,14 @@ class BoostedClassifier(FairClassifier):
         """
         named = set(self._get_param_names())
         for name in params:
-            if "__" in name:
-                raise ValueError(f"`{name}` must be a setting of the model, got one of a part of it")
-        self._others = self._others | {name: value for name, value in params.items() if name not in named}
-        return super().set_params(**{name: value for name, value in params.items() if name in named})
+            if "__" in name and not name.startswith("distance__"):
+                raise ValueError(
+                    f"`{name}` must be a setting of the model or of its distance, got one of another part"
+                )
+        ours = {name: value for name, value in params.items() if name.partition("__")[0] in named}
+        super().set_params(**ours)
+        self._others = self._others | {name: value for name, value in params.items() if name not in ours}
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
