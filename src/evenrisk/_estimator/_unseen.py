@@ -6,7 +6,8 @@ x_i·slope_i away from the gradient, and one step of Newton answers that::
 
     g_i + q_i·slope_i / (1 − q_i·ℓ''_i/W),   q_i = x_iᵀH⁻¹x_i
 
-slope_i the objective's derivative in g_i for one unit of weight, H its curvature, W the total weight.
+slope_i the objective's derivative in g_i for one unit of weight, H its curvature, W the total weight; with
+class weights ℓ'' carries its row's.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ MOST_OWN = 0.9  # share of its own score that a row may have: one that is alone 
 RIDGE = 1e-10
 
 
-def unseen_scores(objective: LinearObjective, theta: np.ndarray) -> np.ndarray:
-    """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach."""
+def unseen_scores(objective: LinearObjective, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach.
+
+    `weight` (n,) counts people; with class weights a unit of it has more or less than a unit of the loss.
+    """
     scores = objective.scores
     raw = objective.raw_scores(theta)
     g = np.array(to_numpy(raw), dtype=np.float64)
@@ -33,9 +37,10 @@ def unseen_scores(objective: LinearObjective, theta: np.ndarray) -> np.ndarray:
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
     M = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
-        X, weight = objective.rows_of(block), scores.weight[block]
+        X, people = objective.rows_of(block), np.where(weight[block] > 0, weight[block], 1.0)
         q = ((X @ M) * X).sum(axis=1)
-        own = q * scores.loss.rows(block).curvature(scores.y[block], g[block]) / scores.total
-        unit = slope[block] / np.where(weight > 0, weight, 1.0)
+        bend = scores.loss.rows(block).curvature(scores.y[block], g[block])
+        own = q * bend * (scores.weight[block] / people) / scores.total
+        unit = slope[block] / people
         g[block] += q * unit / (1 - np.minimum(own, MOST_OWN))
     return g

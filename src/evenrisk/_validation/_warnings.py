@@ -19,7 +19,7 @@ class MisalignedIndexWarning(UserWarning):
 
 
 class CollapseWarning(UserWarning):
-    """The penalty has squeezed all risk scores into nearly one value."""
+    """All risk scores are squeezed into nearly one value, by the penalty or by the hinge loss itself."""
 
 
 class MajorityRateWarning(UserWarning):

@@ -290,13 +290,14 @@ class BoostedClassifier(FairClassifier):
         if patience is not None:
             self.best_iteration_ = fitted.n_trees
         self.evals_result_ = fitted.results
-        if self.eta > 0:
+        if rows.objective is not None:
             some = np.arange(len(data.y))
             if len(some) > DIAGNOSED:
                 some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
             known = fitted.scores
             g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
-            diagnose(g, g, replace(data, y=data.y[some], weight=data.weight[some]), self.eta)
+            counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
+            diagnose(g, g, replace(data, y=data.y[some], weight=counted), self.eta)
 
     def _rows(self, data: TrainingData, factors: tuple[float, float]) -> Rows:
         """Give rows their objective."""
