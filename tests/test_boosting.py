@@ -587,7 +587,8 @@ def test_a_missing_package_names_the_extra(package):
     kind = "FairLGBMClassifier" if package == "lightgbm" else "FairXGBClassifier"
     code = f"import sys; sys.modules[{package!r}] = None\nfrom evenrisk.boosting import {kind}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"{kind} needs {package}: pip install 'evenrisk[boosting]'" in done.stderr
+    hint = f"pip install {package}, or pip install '.[boosting]' in a clone of evenrisk"
+    assert f"{kind} needs {package}: {hint}" in done.stderr
 
 
 def test_constant_features_give_the_prevalence():

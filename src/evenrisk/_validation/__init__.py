@@ -30,6 +30,7 @@ from evenrisk._validation._warnings import (
     MissingSensitiveFeatures,
     ReversedRankingWarning,
     SmallCellWarning,
+    install_hint,
     tell,
 )
 
@@ -58,6 +59,7 @@ __all__ = [
     "check_thresholds",
     "check_weight",
     "group_name",
+    "install_hint",
     "listed",
     "tell",
 ]

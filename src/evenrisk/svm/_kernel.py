@@ -60,7 +60,7 @@ class FairKernelSVC(PenalisedClassifier):
         Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
         weights that make both labels count the same. A label that the dict does not name has weight 1. They
         multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
-        they are.
+        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
