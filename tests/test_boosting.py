@@ -582,6 +582,15 @@ def test_the_bare_objective_refuses_what_it_cannot_bound(compas):
         lgb.train({"objective": ParityObjective(race[:-1]), "verbosity": -1}, lgb.Dataset(X, y), 1)
 
 
+def test_the_majority_is_that_of_the_loss(compas):
+    X, y, race = compas
+    kept = (y == 0) | (np.arange(len(y)) % 5 == 0)
+    X, y, race = X[kept], y[kept], race[kept]
+    clf = FairLGBMClassifier(class_weight="balanced", n_estimators=10, n_jobs=1)
+    clf.fit(X, y, sensitive_features=race)
+    assert clf.score(X, y) < 1 - y.mean()  # and no warning: a constant answer costs more in the loss
+
+
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
 def test_a_missing_package_names_the_extra(package):
     kind = "FairLGBMClassifier" if package == "lightgbm" else "FairXGBClassifier"

@@ -496,6 +496,7 @@ def test_values_away_from_the_landmarks_are_checked_too(few):
             FairKernelSVC(eta=0, kernel=kernel, n_components=5).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_a_kernel_that_is_zero_everywhere_leaves_a_constant(few):
     X, y, _ = few
     clf = FairKernelSVC(eta=0, kernel=lambda A, B: np.zeros((len(A), len(B)))).fit(X, y)

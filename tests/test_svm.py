@@ -543,6 +543,7 @@ def test_inside_scikit_learn_with_routing(machine):
         assert np.array_equal(fixed.predict(X), (expected[:, 1] >= 0.6).astype(int))
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 @each
 def test_constant_columns_and_equal_rows_with_different_labels(some, machine):
     X, y, race = (a[:300] for a in some)
