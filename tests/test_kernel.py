@@ -399,6 +399,7 @@ def test_float32_rows_are_computed_with_in_float64(few):
     assert np.array_equal(single.decision_function(X), double.decision_function(X))
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_a_narrow_kernel_separates_everybody_and_one_row_nobody():
     rng = np.random.default_rng(0)
     X, y, group = rng.standard_normal((200, 2)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)

@@ -60,7 +60,7 @@ def without_penalty(class_weight: Any, *, constant: bool) -> str:
     remedies = ["loss='squared_hinge'"] if constant else []
     remedies += [] if isinstance(class_weight, str) else ["class_weight='balanced'"]
     advice = f". Set {' or '.join(remedies)}" if remedies else ""
-    return f", at eta=0 too: where one label is rare, or alpha large, {why}{advice}"
+    return f", at eta=0 too: where one label is rare, alpha large or X says little, {why}{advice}"
 
 
 def spread(g: np.ndarray, weight: np.ndarray) -> float:
