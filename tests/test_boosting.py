@@ -349,6 +349,9 @@ def test_every_other_parameter_reaches_the_library(compas, kind):
     assert clf.get_params()["max_bin"] == 7
     assert clone(clf).get_params() == clf.get_params()
     assert clone(clf).set_params(max_bin=9, eta=3).get_params()["max_bin"] == 9
+    ranked = clone(clf).set_params(distance=GapDistance(), distance__scale="rank", max_bin=9)
+    assert ranked.get_params()["distance__scale"] == "rank"
+    assert clone(ranked).get_params(deep=False) == ranked.get_params(deep=False)
     assert "max_bin=7" in repr(clf)
 
 
@@ -527,8 +530,8 @@ def test_bad_input_is_refused_in_words(split, kind):
         clone(clf).set_params(**{"lambda": 1}).fit(X, y, **groups)
     with pytest.raises(ValueError, match="`eval_set` must be"):
         clf.fit(X, y, **groups, eval_set=[X_test, y_test])
-    with pytest.raises(ValueError, match="`distance__floor` must be a setting of the model"):
-        clone(clf).set_params(distance__floor=1)
+    with pytest.raises(ValueError, match="`model__floor` must be a setting of the model or of its distance"):
+        clone(clf).set_params(model__floor=1)
     with pytest.raises(ValueError, match="`n_estimators` must be a whole number of at least 1, got 0"):
         clone(clf).set_params(n_estimators=0).fit(X, y, **groups)
     other = {"boosting_type": "dart"} if kind is FairLGBMClassifier else {"booster": "dart"}
@@ -579,12 +582,22 @@ def test_the_bare_objective_refuses_what_it_cannot_bound(compas):
         lgb.train({"objective": ParityObjective(race[:-1]), "verbosity": -1}, lgb.Dataset(X, y), 1)
 
 
+def test_the_majority_is_that_of_the_loss(compas):
+    X, y, race = compas
+    kept = (y == 0) | (np.arange(len(y)) % 5 == 0)
+    X, y, race = X[kept], y[kept], race[kept]
+    clf = FairLGBMClassifier(class_weight="balanced", n_estimators=10, n_jobs=1)
+    clf.fit(X, y, sensitive_features=race)
+    assert clf.score(X, y) < 1 - y.mean()  # and no warning: a constant answer costs more in the loss
+
+
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
 def test_a_missing_package_names_the_extra(package):
     kind = "FairLGBMClassifier" if package == "lightgbm" else "FairXGBClassifier"
     code = f"import sys; sys.modules[{package!r}] = None\nfrom evenrisk.boosting import {kind}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert f"{kind} needs {package}: pip install 'evenrisk[boosting]'" in done.stderr
+    hint = f"pip install {package}, or pip install '.[boosting]' in a clone of evenrisk"
+    assert f"{kind} needs {package}: {hint}" in done.stderr
 
 
 def test_constant_features_give_the_prevalence():

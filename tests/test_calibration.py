@@ -624,14 +624,15 @@ def moves(clf, X, y, group, weight, some):
         less[i] -= 1
         part = clone(clf).fit(data.X, data.y, less, sensitive_features=data.groups.code)
         fits.append(part.decision_function(data.X[i : i + 1])[0] - g[i])
-    return unseen_scores(objective, theta)[some] - g[some], np.array(fits)
+    return unseen_scores(objective, theta, data.weight)[some] - g[some], np.array(fits)
 
 
+@pytest.mark.parametrize("class_weight", [None, {1: 3}])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_without_a_penalty_the_scores_calibrated_on_are_those_of_fits_without_the_row(weighted):
+def test_without_a_penalty_the_scores_calibrated_on_are_those_of_fits_without_the_row(weighted, class_weight):
     w = world(n_groups=2, n=150, seed=3)
     weight = np.where(np.arange(150) % 3 == 0, 2.0, 1.0) if weighted else np.ones(150)
-    clf = FairLogisticRegression(eta=0, alpha=1e-3, tol=1e-9)
+    clf = FairLogisticRegression(eta=0, alpha=1e-3, tol=1e-9, class_weight=class_weight)
     foretold, found = moves(clf, w.X, w.y, w.group, weight, np.arange(0, 150, 3))
     assert np.abs(found).mean() > 0.02
     assert foretold == pytest.approx(found, abs=0.1 * np.abs(found).mean())

@@ -249,7 +249,7 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path):
     monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: None if name == "dccp" else name)
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 2
-    assert "need dccp: pip install 'evenrisk[all]'" in done.output
+    assert "need dccp: pip install dccp, or pip install '.[all]' in a clone of evenrisk" in done.output
 
 
 def npz(**arrays):

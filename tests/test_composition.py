@@ -1,5 +1,7 @@
 """Inside scikit-learn: pipelines, searches, thresholds, metadata routing on and off."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sklearn
@@ -16,7 +18,8 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from evenrisk import FairLogisticRegression, HistogramDistance
+from evenrisk import BudgetSearchCV, FairLinearSVC, FairLogisticRegression, GapDistance, HistogramDistance
+from evenrisk.baselines import ZafarDP
 from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MissingSensitiveFeatures
 from evenrisk.metrics import max_demographic_parity_difference
@@ -76,6 +79,53 @@ def test_grid_search_with_routing(data, routing):
     search.fit(X, y, sensitive_features=race)
     assert search.best_params_["fairlogisticregression__eta"] == 3
     assert -0.15 < search.best_score_ < 0
+
+
+GRIDS = {
+    "scale": (GapDistance(n_thresholds=100), "scale", ["score", "rank"]),
+    "n_bins": (HistogramDistance(), "n_bins", [10, 20]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
+@pytest.mark.parametrize("name", GRIDS)
+def test_settings_of_a_distance_in_a_grid(data, routing, name):
+    X, y, race = data
+    distance, setting, values = GRIDS[name]
+    before = repr(distance)
+    pipe = make_pipeline(StandardScaler(), FairLogisticRegression(distance=distance, eta=0.5))
+    grid = {f"fairlogisticregression__distance__{setting}": values}
+    search = GridSearchCV(pipe, grid, cv=2, error_score="raise").fit(X, y, sensitive_features=race)
+    best = search.best_estimator_[-1]
+    assert repr(distance) == before
+    assert getattr(best.distance, setting) == next(iter(search.best_params_.values()))
+    for value, score in zip(values, search.cv_results_["split0_test_score"], strict=True):
+        by_name = replace(distance, **{setting: value})
+        pipe.set_params(fairlogisticregression__distance=by_name)
+        params = {"sensitive_features": race}
+        again = cross_validate(pipe, X, y, cv=2, params=params, error_score="raise")
+        assert again["test_score"][0] == score
+
+
+def test_settings_of_a_distance_are_the_models_own():
+    distance = GapDistance()
+    one, other = FairLogisticRegression(distance=distance), FairLinearSVC(distance=distance)
+    one.set_params(distance__scale="rank", eta=3)
+    assert one.distance == GapDistance(scale="rank")
+    assert one.eta == 3
+    assert other.distance is distance
+    assert distance == GapDistance()
+    one.set_params(distance__n_bins=5, distance=HistogramDistance())
+    assert one.distance == HistogramDistance(n_bins=5)
+    assert one.get_params()["distance__n_bins"] == 5
+    search = BudgetSearchCV(one).set_params(estimator__distance__n_bins=7)
+    assert search.estimator.distance.n_bins == 7
+    with pytest.raises(
+        ValueError, match=r"`distance__scale` must be .* distance=GapDistance\(\), got .*'gap'"
+    ):
+        FairLogisticRegression().set_params(distance__scale="rank")
+    with pytest.raises(ValueError, match="Invalid parameter 'distance'"):
+        ZafarDP().set_params(distance__scale="rank")
 
 
 def test_grid_search_without_routing(data):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.stats import energy_distance
+from sklearn.base import clone
 
 from evenrisk import GapDistance, GaussianDistance, HistogramDistance
 from evenrisk._types import Cells, Sums
-from evenrisk.distances import cell_weights, evaluate, gap_curvature_bound, penalty
+from evenrisk.distances import Distance, cell_weights, evaluate, gap_curvature_bound, penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world
@@ -452,6 +453,45 @@ def test_settings_compare_print_and_survive_a_pickle(name):
     assert pickle.loads(pickle.dumps(distance)) == distance
     assert type(distance).__name__ in repr(distance)
     assert len({distance, pickle.loads(pickle.dumps(distance))}) == 1
+
+
+@each
+def test_settings_can_be_read_and_changed_by_name(name):
+    distance = DISTANCES[name][0]
+    assert type(distance)(**distance.get_params()) == distance
+    copied = clone(distance)
+    assert copied == distance
+    assert copied is not distance
+
+
+def test_changed_settings_are_checked_all_at_once():
+    distance = HistogramDistance(n_bins=500, bandwidth=0.1)
+    assert distance.set_params(n_bins=20, bandwidth=None) is distance
+    assert distance == HistogramDistance()
+    assert hash(distance) == hash(HistogramDistance())
+    with pytest.raises(ValueError, match="`floor` must be a positive number"):
+        distance.set_params(n_bins=30, floor=0)
+    with pytest.raises(ValueError, match=r"HistogramDistance must be one of 'n_bins', .*, got 'bins'"):
+        distance.set_params(n_bins=30, bins=3)
+    assert distance == HistogramDistance()
+    with pytest.raises(ValueError, match="GaussianDistance must be one of none, it has no settings, got 'a'"):
+        GaussianDistance().set_params(a=1)
+    assert GaussianDistance().set_params() == GaussianDistance()
+
+
+class Own(Distance):
+    """A distance of a user's own that says nothing of its settings."""
+
+    psi_sums = residual = pull = rows = None
+
+    def __init__(self, factor):
+        self.factor = factor
+
+
+def test_a_distance_without_settings_of_its_own_is_copied_whole():
+    copied = clone(Own(3.0))
+    assert copied.factor == 3.0
+    assert copied.get_params() == {}
 
 
 def test_defaults_are_part_of_the_definition():

@@ -6,6 +6,7 @@ after a Python block is what that block prints.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import sklearn
 
+import evenrisk
 from optional import need
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +57,49 @@ def test_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 assert printed.getvalue() == output
     if pyplot := sys.modules.get("matplotlib.pyplot"):  # pages that draw nothing should not load it
         pyplot.close("all")
+
+
+# the rooms that users import from; of the distances the classes, the rest being arithmetic of our own
+ROOMS = [*evenrisk._SUBMODULES, "distances"]
+
+
+def listed() -> set[tuple[str, str]]:
+    """(module, name) of every line of the API page's tables."""
+    found, module = set(), ""
+    for line in (ROOT / "docs/api.rst").read_text(encoding="utf-8").splitlines():
+        if line.startswith(".. currentmodule::"):
+            module = line.split()[-1]
+        elif re.fullmatch(r"   \w+", line):
+            found.add((module, line.strip()))
+    return found
+
+
+def public(room: str) -> list[str]:
+    """Read the names in ``__all__`` without importing what may not be installed."""
+    path = Path(evenrisk.__file__).parent / room
+    source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [str(name) for name in ast.literal_eval(node.value)]
+    raise AssertionError(f"{room} has no __all__")
+
+
+def test_every_public_name_is_on_the_api_page() -> None:
+    shown = {name for _, name in listed()}
+    assert not {name for name in evenrisk.__all__ if name not in evenrisk._SUBMODULES} - shown
+    for room in ROOMS:
+        names = [name for name in public(room) if not name.isupper()]  # constants are shared between rooms
+        if room == "distances":
+            names = [name for name in names if name.istitle() or name.endswith("Distance")]
+            assert "Distance" in names
+        assert not set(names) - shown, room
+
+
+def test_every_name_on_the_api_page_is_public() -> None:
+    assert len(listed()) > 50
+    for module, name in listed():
+        room = module.removeprefix("evenrisk").lstrip(".")
+        assert name in (public(room) if room else evenrisk.__all__), f"{module}.{name}"
 
 
 def test_blocks_are_found_with_their_line_and_output() -> None:

@@ -91,4 +91,10 @@ class Kernel(GroupsFromRows, FairKernelSVC):
     ]
 )
 def test_scikit_learns_checks(estimator, check):
+    if check.func.__name__ == "check_class_weight_classifiers":
+        # it wants nearly all predictions to be of the label with all the weight
+        if estimator.calibration is not None:
+            pytest.skip("a calibrated 0.5 is a risk of people, whatever a mistake costs")
+        if not estimator.fit_intercept:
+            pytest.skip("scikit-learn's LogisticRegression fails it too without an intercept")
     check(estimator)

@@ -399,6 +399,7 @@ def test_float32_rows_are_computed_with_in_float64(few):
     assert np.array_equal(single.decision_function(X), double.decision_function(X))
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_a_narrow_kernel_separates_everybody_and_one_row_nobody():
     rng = np.random.default_rng(0)
     X, y, group = rng.standard_normal((200, 2)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
@@ -496,6 +497,7 @@ def test_values_away_from_the_landmarks_are_checked_too(few):
             FairKernelSVC(eta=0, kernel=kernel, n_components=5).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_a_kernel_that_is_zero_everywhere_leaves_a_constant(few):
     X, y, _ = few
     clf = FairKernelSVC(eta=0, kernel=lambda A, B: np.zeros((len(A), len(B)))).fit(X, y)

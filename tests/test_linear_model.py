@@ -16,6 +16,7 @@ from sklearn.metrics import roc_auc_score
 from conftest import standardised
 from evenrisk import (
     BudgetSearchCV,
+    FairKernelSVC,
     FairLinearSVC,
     FairLogisticRegression,
     GapDistance,
@@ -84,6 +85,99 @@ def test_eta_zero_is_scikit_learns_on_adult(adult):
     assert gradient_norm(X, y, ours, 1e-4) < 1.001e-9
     assert ours.coef_ == pytest.approx(reference.coef_, abs=1e-5)
     assert ours.intercept_ == pytest.approx(reference.intercept_, abs=1e-5)
+
+
+CLASS_WEIGHTS = {"balanced": "balanced", "one label": {"yes": 5}, "both": {"no": 0.2, "yes": 3.0}}
+
+
+def class_factors(class_weight, labels, weight):
+    """Factors of "no" and "yes", counted afresh."""
+    if class_weight == "balanced":
+        mass = np.array([weight[labels == label].sum() for label in ("no", "yes")])
+        return mass.sum() / (2 * mass)
+    return np.array([class_weight.get(label, 1.0) for label in ("no", "yes")])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", CLASS_WEIGHTS)
+def test_class_weights_are_scikit_learns(compas, name, weighted):
+    X, y, _ = (a[:1000] for a in compas)
+    labels, settings = np.where(y == 1, "yes", "no"), {"class_weight": CLASS_WEIGHTS[name]}
+    weight = np.random.default_rng(0).integers(0, 4, 1000).astype(float) if weighted else np.ones(1000)
+    total = weight @ class_factors(CLASS_WEIGHTS[name], labels, weight)[y]
+    reference = LogisticRegression(C=1 / (0.01 * total), solver="newton-cholesky", tol=1e-12, **settings)
+    reference.fit(X, labels, sample_weight=weight)
+    ours = FairLogisticRegression(eta=0, alpha=0.01, tol=1e-9, **settings).fit(X, labels, weight)
+    assert theta(ours) == pytest.approx(theta(reference), abs=1e-6)
+    assert ours.to_sklearn().class_weight == CLASS_WEIGHTS[name]
+    plain = FairLogisticRegression(eta=0, alpha=0.01).fit(X, labels, weight)
+    assert np.abs(theta(plain) - theta(ours)).max() > 0.1
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("distance", PENALISED)
+def test_class_weights_leave_the_comparison_of_groups_alone(compas, distance, parity):
+    """The minimum of Σ wᵢcᵢℓᵢ/Σ wᵢcᵢ + η·E_f, E_f of cells with the weights w."""
+    X, y, race = (a[:1000] for a in compas)
+    labels = np.where(y == 1, "yes", "no")
+    weight = np.random.default_rng(1).uniform(0.5, 2, 1000)
+    settings = {"distance": distance, "eta": PENALISED[distance], "alpha": 0.01, "tol": 1e-7}
+    clf = FairLogisticRegression(parity, class_weight={"yes": 4}, **settings)
+    clf.fit(X, labels, weight, sensitive_features=race)
+    cells = make_cells(PARITIES[parity], y, np.unique(race, return_inverse=True)[1], 2, weight)
+    loss_weight = weight * np.where(y == 1, 4, 1)
+
+    def F(t):
+        g = X @ t[:-1] + t[-1]
+        log_loss = np.average(np.logaddexp(0, g) - y * g, weights=loss_weight)
+        return log_loss + 0.005 * t[:-1] @ t[:-1] + clf.eta * evaluate(DISTANCES[distance], g, cells)[0]
+
+    found, h = theta(clf), 1e-5
+    assert clf.objective_ == pytest.approx(F(found), rel=1e-9)
+    assert clf.penalty_ == pytest.approx(
+        evaluate(DISTANCES[distance], clf.decision_function(X), cells)[0], rel=1e-9
+    )
+    slopes = [(F(found + h * axis) - F(found - h * axis)) / (2 * h) for axis in np.eye(len(found))]
+    assert np.abs(slopes).max() < 1e-6
+
+
+def test_class_weights_keep_the_contract(compas):
+    X, y, race = (a[:600] for a in compas)
+    times = np.random.default_rng(0).integers(0, 4, 600)
+    clf = FairLogisticRegression(eta=3, class_weight="balanced")
+    weighted = clone(clf).fit(X, y, times, sensitive_features=race)
+    many = [np.repeat(a, times, axis=0) for a in (X, y, race)]
+    repeated = clone(clf).fit(*many[:2], sensitive_features=many[2])
+    assert np.array_equal(weighted.coef_, repeated.coef_)
+    (on_path,) = clf.fit_path(X, y, [3], times, sensitive_features=race)
+    assert np.array_equal(on_path.coef_, weighted.coef_)
+    again = weighted.set_params(warm_start=True).fit(X, y, times, sensitive_features=race)
+    assert again.n_iter_ <= 2
+    assert again.coef_ == pytest.approx(repeated.coef_, abs=1e-4)
+    scaled = clone(clf).set_params(class_weight={0: 10, 1: 10}).fit(X, y, sensitive_features=race)
+    plain = clone(clf).set_params(class_weight=None).fit(X, y, sensitive_features=race)
+    assert scaled.coef_ == pytest.approx(plain.coef_, abs=1e-6)  # a mean has no units
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("even", "`class_weight` must be None, 'balanced' or a dict of labels and weights, got 'even'"),
+        ([1, 2], "`class_weight` must be None, 'balanced' or a dict of labels and weights, got [1, 2]"),
+        ({"yes": 2}, "`class_weight` must have labels of y (0, 1), got 'yes'"),
+        ({0: 1, 1: 2, 2: 3}, "`class_weight` must have labels of y (0, 1), got 2"),
+        ({1: 0}, "`class_weight[1]` must be a finite number above 0, got 0"),
+        ({0: np.nan}, "`class_weight[0]` must be a finite number above 0, got nan"),
+        ({0: "2"}, "`class_weight[0]` must be a finite number above 0, got '2'"),
+    ],
+)
+def test_bad_class_weights(compas, class_weight, message):
+    X, y, _ = (a[:100] for a in compas)
+    for kind in (FairLogisticRegression, FairLinearSVC, FairKernelSVC):
+        with pytest.raises(ValueError) as error:
+            kind(eta=0, class_weight=class_weight).fit(X, y)
+        assert str(error.value) == message
 
 
 def test_units_of_the_features_do_not_matter():
@@ -641,6 +735,16 @@ def test_rows_of_weight_zero_are_absent_from_large_data_too(compas, monkeypatch)
     )
     assert zero.groups_.tolist() == dropped.groups_.tolist() == ["African-American", "Caucasian"]
     assert zero.coef_ == pytest.approx(dropped.coef_, abs=1e-6)
+
+
+def test_the_majority_is_that_of_the_loss(compas):
+    X, y, race = compas
+    kept = (y == 0) | (np.arange(len(y)) % 5 == 0)
+    X, y, race = X[kept], y[kept], race[kept]
+    clf = FairLogisticRegression(class_weight="balanced", tol=1e-4).fit(X, y, sensitive_features=race)
+    assert clf.score(X, y) < 1 - y.mean()  # and no warning: a constant answer costs more in the loss
+    clf.set_params(calibration="sigmoid").fit(X, y, sensitive_features=race)
+    assert clf.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.003)  # people's own prevalence
 
 
 def test_the_warnings_weigh_people(compas):

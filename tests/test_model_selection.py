@@ -11,9 +11,18 @@ import sklearn
 from scipy import sparse
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, cross_val_predict
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -378,12 +387,24 @@ def test_rows_of_weight_zero_take_no_places():
         assert present[test].sum() == 3
 
 
+FIRST, LAST = np.arange(600), np.arange(600, 1200)
 CV = {
     "held out twice": (
         RepeatedKFold(n_splits=3, n_repeats=2),
         "hold every row out at most once, got 1200 rows",
     ),
     "by groups": (GroupKFold(3), "groups"),
+    "no fold": ([], "at least 1 fold, got 0 from "),
+    "a used iterator": (iter(()), "An iterator can be used once: give a list"),
+    "nothing held out": ([(FIRST, LAST), (FIRST, [])], "rows to fit and to hold out, got no test rows"),
+    "nothing fitted": ([([], LAST)], "rows to fit and to hold out, got no train rows"),
+    "fitted and held out": ([(FIRST, range(599, 1200))], "1 of 1 with 1 rows in both .row 599 first"),
+    "a row too many": ([(FIRST, [600, 1200])], "from 0 to 1199, got 1200 in test rows"),
+    "counted from the end": ([([0, -1], LAST)], "from 0 to 1199, got -1 in train rows"),
+    "fractions": ([(FIRST, [0.5])], r"folds \(train, test\), two arrays of row numbers"),
+    "three parts": ([(FIRST, LAST, LAST)], r"folds \(train, test\), two arrays of row numbers"),
+    "numbers": ([1, 2], "two arrays of row numbers, got 1"),
+    "a mask of some rows": ([(np.ones(3, dtype=bool), LAST)], "two arrays of row numbers"),
     "more folds than rows": (1201, "at most the number of rows, 1200, got 1201"),
 }
 
@@ -393,6 +414,28 @@ def test_splits_that_are_refused(few, name):
     cv, message = CV[name]
     with pytest.raises(ValueError, match=message):
         search(few, 0.2, cv=cv)
+
+
+def test_folds_may_come_as_masks_or_from_an_iterator(few):
+    X, y, race = few
+    halves = [(FIRST, LAST), (LAST, FIRST)]
+    masks = [[np.isin(np.arange(1200), part) for part in fold] for fold in halves]
+    paths = [
+        tradeoff_path(FairLogisticRegression(), X, y, race, [0], cv=cv)
+        for cv in (halves, masks, iter(halves))
+    ]
+    assert len({path.max_gap[0] for path in paths}) == 1
+
+
+def test_what_is_held_out_has_every_cell_and_weight(few):
+    X, y, race = few
+    group = np.where(FIRST.repeat(2) % 3 == 0, "third", race)
+    kept = LAST[group[LAST] != "third"]  # the gap would be that of two groups of three
+    with pytest.raises(ValueError, match=r"must hold out rows of every cell, .* none of: group 'third'"):
+        search((X, y, group), 0.2, cv=[(FIRST, kept)])
+    weight = np.where(np.arange(1200) < 900, 1.0, 0.0)
+    with pytest.raises(ValueError, match="hold out rows of positive weight in each fold, got none in fold 2"):
+        search(few, 0.2, weight=weight, cv=[(FIRST, LAST[:300]), (FIRST, LAST[300:])])
 
 
 def test_a_fold_without_a_cell_is_named(few):
@@ -527,6 +570,44 @@ def test_pipelines_within_and_around(few):
     assert routed.eta_ == inside.eta_
     scaler.fit(raw, y, budgetsearchcv__sensitive_features=race)
     assert scaler[-1].eta_ == around[-1].eta_
+
+
+HOLDERS = {
+    "calibrated": lambda clf: CalibratedClassifierCV(clf, cv=2),
+    "at a threshold": lambda clf: FixedThresholdClassifier(clf, threshold=0.4),
+    "at a tuned threshold": lambda clf: TunedThresholdClassifierCV(clf, cv=2),
+    "in a grid": lambda clf: GridSearchCV(clf, {}, cv=2),
+    "in another search": lambda clf: BudgetSearchCV(clf, 0.3, cv=2, random_state=0),
+    "in a pipeline, calibrated": lambda clf: make_pipeline(
+        StandardScaler(), CalibratedClassifierCV(clf, cv=2)
+    ),
+    "calibrated, in a pipeline": lambda clf: CalibratedClassifierCV(
+        make_pipeline(StandardScaler(), clf), cv=2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_holds_the_model_needs_routing(few, name):
+    X, y, race = few
+    holder = HOLDERS[name](FairLogisticRegression(tol=1e-5))
+    message = (
+        r"routing must be on for `sensitive_features` to reach the FairLogisticRegression inside .*, got it "
+        r"off. Call sklearn.set_config\(enable_metadata_routing=True\) before fit"
+    )
+    with pytest.raises(ValueError, match=message):
+        search(few, 0.9, holder, cv=2)
+    with pytest.raises(ValueError, match=message):
+        tradeoff_path(holder, X, y, race, [0], cv=2)
+    with pytest.raises(ValueError, match="for `sample_weight` to reach the FairLogisticRegression"):
+        BudgetSearchCV(holder, 1).fit(X, y, np.ones(len(y)))
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert search(few, 0.9, holder, cv=2).eta_ == 0
+
+
+def test_a_pipeline_in_a_pipeline_needs_no_routing(few):
+    inner = make_pipeline(StandardScaler(), FairLogisticRegression(tol=1e-5))
+    assert search(few, 0.2, make_pipeline(inner), cv=3).eta_ == search(few, 0.2, inner, cv=3).eta_ > 0
 
 
 def test_copies_and_pickles(few):

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from contextlib import nullcontext
 from functools import partial
 
 import joblib
@@ -12,7 +13,7 @@ import sklearn
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.metrics import hinge_loss
+from sklearn.metrics import hinge_loss, roc_auc_score
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -32,6 +33,7 @@ from evenrisk.exceptions import (
 from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, make_cells
+from worlds import world
 
 MACHINES = {
     "linear": FairLinearSVC,
@@ -84,6 +86,30 @@ def test_eta_zero_is_libsvms_linear_machine(compas, alpha, weighted):
     assert ours.objective_ == pytest.approx(F(theta(ours))[0], rel=1e-10)
     theirs = F(np.append(reference.coef_[0], reference.intercept_))[0]
     assert theirs * (1 - 1e-5) < ours.objective_ <= theirs * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"yes": 1.2, "no": 0.8}])
+def test_class_weights_are_libsvms_and_liblinears(class_weight):
+    w = world()
+    X, y, weight = w.X, w.y, w.weight
+    labels = np.where(y == 1, "yes", "no")
+    # libsvm's "balanced" counts rows, and not their weights as scikit-learn's logistic regression does
+    mass = np.bincount(y, weights=weight)
+    low, high = (0.8, 1.2) if isinstance(class_weight, dict) else mass.sum() / (2 * mass)
+    given, total = {"no": low, "yes": high}, weight @ np.where(y == 1, high, low)
+    settings = {"class_weight": class_weight, "eta": 0}
+    reference = SVC(kernel="linear", C=10, tol=1e-6, class_weight=given).fit(X, labels, sample_weight=weight)
+    ours = FairLinearSVC(**settings).fit(X, labels, weight)
+    assert np.abs(ours.decision_function(X) - reference.decision_function(X)).max() < DECISION
+    reference = SVC(gamma=0.5, C=10, tol=1e-8, class_weight=given).fit(X, labels, sample_weight=weight)
+    ours = FairKernelSVC(tol=1e-8, **settings).fit(X, labels, weight)
+    assert np.abs(ours.decision_function(X) - reference.decision_function(X)).max() < DECISION
+    reference = LinearSVC(
+        C=1 / (0.01 * total), tol=1e-9, max_iter=200_000, class_weight=given, fit_intercept=False
+    )
+    reference.fit(X, labels, sample_weight=weight)
+    ours = FairLinearSVC(alpha=0.01, loss="squared_hinge", fit_intercept=False, **settings)
+    assert ours.fit(X, labels, weight).coef_ == pytest.approx(reference.coef_, abs=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -341,10 +367,10 @@ def test_no_convergence_is_told_at_the_callers_line(some, machine):
 def test_collapse_and_majority_rate_are_named_at_the_callers_line(some, machine):
     X, y, race = some
     with pytest.warns(CollapseWarning, match=r"squeezed together .*eta \(now 10000\)") as caught:
-        machine(eta=10_000, alpha=1.0).fit(X, y, sensitive_features=race)
+        machine(eta=10_000, alpha=0.1).fit(X, y, sensitive_features=race)
     assert {warning.filename for warning in caught} == {__file__}
     with pytest.warns(CollapseWarning) as caught:
-        machine(alpha=1.0).fit_path(X, y, [10_000], sensitive_features=race)
+        machine(alpha=0.1).fit_path(X, y, [10_000], sensitive_features=race)
     assert {warning.filename for warning in caught} == {__file__}
 
 
@@ -359,6 +385,40 @@ def test_worse_than_a_constant_and_reversed_are_named(some):
     assert told.keys() >= {ReversedRankingWarning, MajorityRateWarning}
     assert "is under 0.5: the scores rank people worse than chance" in told[ReversedRankingWarning]
     assert "is under the majority rate" in told[MajorityRateWarning]
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+def test_a_rare_label_is_named_where_the_hinge_itself_is_constant(some, eta):
+    X, y, race = some
+    rare = y * (np.arange(len(y)) % 12 == 0)
+    clf = FairLinearSVC(eta=eta)
+    message = (
+        r"at eta=0 too: .* the hinge loss alone is least at a constant score\. Set loss='squared_hinge' or "
+        r"class_weight='balanced'$"
+    )
+    with pytest.warns(CollapseWarning, match=message) as caught:
+        clf.fit(X, rare, sensitive_features=race)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert not SVC(kernel="linear", C=10).fit(X, rare).coef_.round(3).any()
+    helped = clone(clf).set_params(class_weight="balanced").fit(X, rare, sensitive_features=race)
+    assert roc_auc_score(rare, helped.decision_function(X)) > 0.6
+    helped = clone(clf).set_params(loss="squared_hinge")
+    expected = "at eta=0 too: .* all risks are alike. Set class_weight='balanced'$"
+    with pytest.warns(CollapseWarning, match=expected) if eta else nullcontext():
+        helped.fit(X, rare, sensitive_features=race)
+    assert roc_auc_score(rare, helped.decision_function(X)) > 0.6
+    nothing = np.zeros_like(X)
+    with pytest.warns(CollapseWarning, match="Set loss='squared_hinge'$"):
+        clf.set_params(class_weight="balanced").fit(nothing, rare, sensitive_features=race)
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
+def test_a_collapse_by_the_penalty_or_the_ridge_is_not_the_hinges(some):
+    X, y, race = some
+    clf = FairLinearSVC(eta=0, alpha=10.0).fit(X, y)  # a warning would be an error
+    assert clf.predict_proba(X)[:, 1].std() < 0.01
+    with pytest.warns(CollapseWarning, match="Lower eta"):
+        clf.set_params(eta=1000, alpha=1.0).fit(X, y, sensitive_features=race)
 
 
 @each
@@ -483,6 +543,7 @@ def test_inside_scikit_learn_with_routing(machine):
         assert np.array_equal(fixed.predict(X), (expected[:, 1] >= 0.6).astype(int))
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 @each
 def test_constant_columns_and_equal_rows_with_different_labels(some, machine):
     X, y, race = (a[:300] for a in some)

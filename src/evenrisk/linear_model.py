@@ -34,7 +34,13 @@ class FairLogisticRegression(FairLinearClassifier):
         natural unit: with the gap distance 1 is mild and 10 strong on the shipped data sets, with the other
         two 0.1 is mild and 0.4 strong. Look at `threshold_profile` of held-out scores to choose it.
     alpha : float, default=0.0
-        Weight of the ridge term, not applied to the intercept; ``C = 1/(alpha·n)`` in scikit-learn.
+        Weight of the ridge term, not applied to the intercept; ``C = 1/(alpha·n)`` in scikit-learn, n the
+        total weight of the loss.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
+        weights that make both labels count the same. A label that the dict does not name has weight 1. They
+        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
+        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
@@ -118,6 +124,7 @@ class FairLogisticRegression(FairLinearClassifier):
         distance: str | Distance = "gap",
         eta: float = 1.0,
         alpha: float = 0.0,
+        class_weight: dict[Any, float] | str | None = None,
         calibration: str | None = None,
         solver: str = "auto",
         fit_intercept: bool = True,
@@ -131,6 +138,7 @@ class FairLogisticRegression(FairLinearClassifier):
         self.distance = distance
         self.eta = eta
         self.alpha = alpha
+        self.class_weight = class_weight
         self.calibration = calibration
         self.solver = solver
         self.fit_intercept = fit_intercept
@@ -160,7 +168,7 @@ class FairLogisticRegression(FairLinearClassifier):
                 "`to_sklearn` must have scores that are linear in X, got calibration='isotonic', whose map "
                 "bends. Fit with calibration='sigmoid', a line, or None"
             )
-        model = LogisticRegression(fit_intercept=self.fit_intercept)
+        model = LogisticRegression(class_weight=self.class_weight, fit_intercept=self.fit_intercept)
         model.coef_, model.intercept_ = self.coef_.copy(), self.intercept_.copy()
         model.classes_, model.n_features_in_ = self.classes_.copy(), self.n_features_in_
         model.n_iter_ = np.array([self.n_iter_])

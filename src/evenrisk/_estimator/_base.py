@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -105,6 +106,30 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         g = self.decision_function(X)
         return np.column_stack([sigmoid(-g), sigmoid(g)])
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; those of a distance by names such as ``distance__scale``.
+
+        Parameters
+        ----------
+        **params
+            Names and values.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        of_distance = [name for name in params if name.startswith("distance__")]
+        if of_distance and hasattr(self, "distance"):
+            distance = params.get("distance", self.distance)
+            if not hasattr(distance, "set_params"):
+                raise ValueError(
+                    f"`{of_distance[0]}` must be a setting of a distance that is given as an instance, such "
+                    f"as distance=GapDistance(), got distance={distance!r}"
+                )
+            params["distance"] = deepcopy(distance)  # another model may hold the same one
+        return super().set_params(**params)
 
     def _stepped(self, g: np.ndarray) -> np.ndarray:
         """Map the raw scores of the fitted coefficients; only a calibration that is no line does."""

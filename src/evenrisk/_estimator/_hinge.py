@@ -106,3 +106,11 @@ def _constant(objective: LinearObjective) -> Solution:
     if objective.fit_intercept:
         theta[-1] = np.sign(2 * float((scores.weight * scores.y).sum()) / scores.total - 1)
     return Solution(theta, objective.with_eta(0.0)(theta)[0], 0.0, 0, True)
+
+
+def constant_is_least(objective: LinearObjective, plain: np.ndarray) -> bool:
+    """Whether θ = `plain`, found without a penalty, is no better than one score for all.
+
+    So it is where one label is rare: to leave all of its margins violated costs less than any slope.
+    """
+    return objective.with_eta(0.0)(plain)[0] >= _constant(objective).value

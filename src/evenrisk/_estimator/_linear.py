@@ -66,7 +66,9 @@ class FairLinearClassifier(LinearScores, PenalisedClassifier):
 
     def _problem(self, data: TrainingData) -> Problem:
         scores = self._score_objective(self._loss(), data)
-        objective = LinearObjective(scores, data.X, alpha=self._alpha(data), fit_intercept=self.fit_intercept)
+        objective = LinearObjective(
+            scores, data.X, alpha=self._alpha(scores.total), fit_intercept=self.fit_intercept
+        )
         d = data.X.shape[1]
 
         def attributes(theta: np.ndarray, line: Line) -> dict[str, Any]:
@@ -75,8 +77,8 @@ class FairLinearClassifier(LinearScores, PenalisedClassifier):
 
         return Problem(objective, attributes, self._start(data))
 
-    def _alpha(self, data: TrainingData) -> float:
-        """λ of the paper."""
+    def _alpha(self, total: float) -> float:
+        """λ of the paper; `total` is the weight of the loss."""
         return check_number("alpha", self.alpha, low=0)
 
     def _start(self, data: TrainingData) -> np.ndarray | None:

@@ -38,6 +38,7 @@ class Point(NamedTuple):
     eta: float
     solution: Solution
     n_iter: int
+    plain: np.ndarray | None = None  # θ at η = 0, where the path began there
 
 
 def walk(
@@ -71,7 +72,7 @@ def walk(
         first = theta if first is None else first
         if eta in wanted:
             _say_if_not_converged(solution, eta, tol, settings.max_iter)
-            yield Point(eta, solution, n_iter)
+            yield Point(eta, solution, n_iter, first if start is None else None)
             n_iter = 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -11,13 +12,14 @@ from sklearn.base import clone
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
-from evenrisk._estimator._diagnosis import diagnose
+from evenrisk._estimator._diagnosis import COLLAPSED, diagnose, spread, tell_of_collapse, without_penalty
+from evenrisk._estimator._hinge import constant_is_least
 from evenrisk._estimator._path import SOLVERS, Point, Settings, walk
 from evenrisk._estimator._unseen import unseen_scores
-from evenrisk._validation import check_choice, check_flag, check_member, check_number
+from evenrisk._validation import check_choice, check_class_weight, check_flag, check_member, check_number
 from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps
 from evenrisk.distances import DISTANCES, Distance
-from evenrisk.losses import Loss
+from evenrisk.losses import HINGE, Loss
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity
 
@@ -119,13 +121,28 @@ class PenalisedClassifier(FairClassifier):
         self.n_iter_ = point.n_iter
         self.objective_ = point.solution.value
         self.penalty_ = 0.0 if penalty is None else penalty.value(g)
-        if self.eta > 0:
-            diagnose(g, g if self.calibration_ is None else self.calibration_(g), data, self.eta)
+        self._diagnose(problem, point, g, data)
         self._remember(data)
+
+    def _diagnose(self, problem: Problem, point: Point, g: np.ndarray, data: TrainingData) -> None:
+        """Say loudly what is wrong with the fit."""
+        objective, scores, sd, why = problem.objective, problem.objective.scores, spread(g, data.weight), ""
+        if sd < COLLAPSED and point.plain is not None:
+            constant = scores.loss is HINGE and constant_is_least(objective, point.plain)
+            if constant or spread(objective.raw_scores(point.plain), data.weight) < COLLAPSED:
+                why = without_penalty(self.class_weight, constant=constant)
+            if constant and self.eta == 0:
+                tell_of_collapse(sd, why)
+        if self.eta > 0 and (calibration := self.calibration_) is not None:
+            diagnose(g, calibration(g), data, self.eta, why)
+        elif self.eta > 0:
+            # 0.5 is then where a mistake costs the same either way in the loss, class weights and all
+            diagnose(g, g, replace(data, weight=scores.weight), self.eta, why)
 
     def _unseen_scores(self, problem: Problem, point: Point, data: TrainingData) -> np.ndarray:
         """Give the scores to calibrate on, each row's from a model that has not seen it."""
-        return unseen_scores(problem.objective.with_eta(point.eta), point.solution.theta, data.row)
+        rows = data.weight / data.row
+        return unseen_scores(problem.objective.with_eta(point.eta), point.solution.theta, rows)
 
     @property
     def _line(self) -> Line:
@@ -145,6 +162,14 @@ class PenalisedClassifier(FairClassifier):
             self.feature_names_in_ = checked.feature_names_in_
 
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
-        """Mean loss + η·E_f in the scores."""
+        """Mean loss + η·E_f in the scores.
+
+        Class weights change what a mistake costs, not who is compared: the cells keep the rows' own weights.
+        """
         penalty = None if data.cells is None else Penalty(self._distance, data.cells)
-        return ScoreObjective(loss, data.y, data.weight, penalty, float(self.eta))
+        weight = data.weight
+        if self.class_weight is not None:
+            mass = np.bincount(data.y, weights=weight, minlength=2)
+            factors = check_class_weight(self.class_weight, data.classes, mass)
+            weight = weight * factors.astype(weight.dtype)[data.y]
+        return ScoreObjective(loss, data.y, weight, penalty, float(self.eta))

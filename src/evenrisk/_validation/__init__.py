@@ -10,6 +10,7 @@ from evenrisk._validation._arrays import (
     check_alignment,
     check_binary,
     check_choice,
+    check_class_weight,
     check_features,
     check_flag,
     check_fraction,
@@ -41,6 +42,7 @@ from evenrisk._validation._warnings import (
     MissingSensitiveFeatures,
     ReversedRankingWarning,
     SmallCellWarning,
+    install_hint,
     tell,
 )
 
@@ -58,6 +60,7 @@ __all__ = [
     "check_binary",
     "check_cells",
     "check_choice",
+    "check_class_weight",
     "check_codes",
     "check_features",
     "check_flag",
@@ -72,6 +75,7 @@ __all__ = [
     "check_weight",
     "group_columns",
     "group_name",
+    "install_hint",
     "listed",
     "refuse_masked",
     "shown",

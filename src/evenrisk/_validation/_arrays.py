@@ -89,6 +89,26 @@ def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndar
     return weight
 
 
+def check_class_weight(class_weight: Any, classes: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Return the factor of each label (2,): 1, the user's own, or Σ mass/(2·mass) (mass: of each label)."""
+    if class_weight is None:
+        return np.ones(2)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return mass.sum() / (2 * mass)
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "`class_weight` must be None, 'balanced' or a dict of labels and weights, got "
+            f"{class_weight!r:.60}"
+        )
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise ValueError(f"`class_weight` must have labels of y ({listed(classes)}), got {listed(unknown)}")
+    for label, factor in class_weight.items():
+        check_number(f"class_weight[{label!r}]", factor, low=0, strict=True)
+    return np.array([float(class_weight.get(label, 1)) for label in labels])
+
+
 def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """Encode two labels of any kind as 0 and 1 (int8); also give the labels, sorted."""
     from sklearn.utils import column_or_1d

@@ -19,7 +19,7 @@ class MisalignedIndexWarning(UserWarning):
 
 
 class CollapseWarning(UserWarning):
-    """The penalty has squeezed all risk scores into nearly one value."""
+    """All risk scores are squeezed into nearly one value, by the penalty or by the hinge loss itself."""
 
 
 class MajorityRateWarning(UserWarning):
@@ -40,3 +40,8 @@ def tell(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenrisk."):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def install_hint(extra: str, *packages: str) -> str:
+    """Say how to get optional packages: by name, or as an extra of a clone. evenrisk is on no registry."""
+    return f"pip install {' '.join(packages)}, or pip install '.[{extra}]' in a clone of evenrisk"

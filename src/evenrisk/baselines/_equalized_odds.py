@@ -77,7 +77,7 @@ class ZafarEO(CovarianceBound):
 
     Notes
     -----
-    A finite c needs cvxpy and dccp: ``pip install 'evenrisk[paper]'``. The problem is not convex; the
+    A finite c needs cvxpy and dccp: ``pip install cvxpy dccp``. The problem is not convex; the
     convex–concave procedure starts at the plain fit and returns the local minimum it comes to. With more
     than two groups each is bounded against the rest. Sparse X is made dense: each distinct row is two
     exponential cones to the solver, which ends the matter long before memory does.

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from evenrisk._estimator import TrainingData
+from evenrisk._validation import install_hint
 from evenrisk.baselines._bounded import group_shares
 
 SOLVER = "CLARABEL"
@@ -123,9 +124,8 @@ def solvers() -> tuple[Any, Any, Any, Any]:
         from dccp.problem import DCCP
         from dccp.utils import DCCPSettings, NonDCCPError
     except ImportError as error:
-        raise ImportError(
-            "ZafarEO with a finite c needs cvxpy and dccp: pip install 'evenrisk[paper]'"
-        ) from error
+        hint = install_hint("paper", "cvxpy", "dccp")
+        raise ImportError(f"ZafarEO with a finite c needs cvxpy and dccp: {hint}") from error
     return cvxpy, DCCP, DCCPSettings, NonDCCPError
 
 

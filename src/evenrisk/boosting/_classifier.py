@@ -133,7 +133,7 @@ class BoostedClassifier(FairClassifier):
         Parameters
         ----------
         deep : bool, default=True
-            Not used: no setting has settings.
+            Whether to include the settings of a distance, as ``distance__scale``.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class BoostedClassifier(FairClassifier):
         Parameters
         ----------
         **params
-            Names and values.
+            Names and values; those of a distance as ``distance__scale``.
 
         Returns
         -------
@@ -157,10 +157,14 @@ class BoostedClassifier(FairClassifier):
         """
         named = set(self._get_param_names())
         for name in params:
-            if "__" in name:
-                raise ValueError(f"`{name}` must be a setting of the model, got one of a part of it")
-        self._others = self._others | {name: value for name, value in params.items() if name not in named}
-        return super().set_params(**{name: value for name, value in params.items() if name in named})
+            if "__" in name and not name.startswith("distance__"):
+                raise ValueError(
+                    f"`{name}` must be a setting of the model or of its distance, got one of another part"
+                )
+        ours = {name: value for name, value in params.items() if name.partition("__")[0] in named}
+        super().set_params(**ours)
+        self._others = self._others | {name: value for name, value in params.items() if name not in ours}
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -287,13 +291,14 @@ class BoostedClassifier(FairClassifier):
         if patience is not None:
             self.best_iteration_ = fitted.n_trees
         self.evals_result_ = fitted.results
-        if self.eta > 0:
+        if rows.objective is not None:
             some = np.arange(len(data.y))
             if len(some) > DIAGNOSED:
                 some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
             known = fitted.scores
             g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
-            diagnose(g, g, replace(data, y=data.y[some], weight=data.weight[some]), self.eta)
+            counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
+            diagnose(g, g, replace(data, y=data.y[some], weight=counted), self.eta)
 
     def _rows(self, data: TrainingData, factors: tuple[float, float]) -> Rows:
         """Give rows their objective."""

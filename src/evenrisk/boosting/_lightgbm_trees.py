@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from evenrisk._validation import install_hint
 from evenrisk.boosting._classifier import Rows
 from evenrisk.boosting._nearest import nearest
 from evenrisk.boosting._training import Grown
@@ -13,7 +14,7 @@ from evenrisk.boosting._training import Grown
 try:
     import lightgbm as lgb
 except ImportError as error:
-    raise ImportError("FairLGBMClassifier needs lightgbm: pip install 'evenrisk[boosting]'") from error
+    raise ImportError(f"FairLGBMClassifier needs lightgbm: {install_hint('boosting', 'lightgbm')}") from error
 
 APART = 1e-9  # of the largest: values of leaves that differ by more can be told from sums they were added to
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from evenrisk._validation import install_hint
 from evenrisk.boosting._training import Grown
 
 try:
     import xgboost as xgb
 except ImportError as error:
-    raise ImportError("FairXGBClassifier needs xgboost: pip install 'evenrisk[boosting]'") from error
+    raise ImportError(f"FairXGBClassifier needs xgboost: {install_hint('boosting', 'xgboost')}") from error
 
 Leaves = tuple[np.ndarray, np.ndarray]  # nodes, ascending, and values
 

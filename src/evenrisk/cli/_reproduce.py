@@ -99,8 +99,10 @@ def _paper() -> Any:
     if missing:
         *others, last = missing
         names = f"{', '.join(others)} and {last}" if others else last
+        from evenrisk._validation import install_hint
+
         raise BadInput(
-            f"the experiment's rows (Zafar-EO, MLP, LightGBM) need {names}: pip install 'evenrisk[all]'"
+            f"the experiment's rows (Zafar-EO, MLP, LightGBM) need {names}: {install_hint('all', *missing)}"
         )
     from evenrisk import paper
 

@@ -16,16 +16,64 @@ mini-batch, out-of-core and cluster run the same lines::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from copy import deepcopy
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Self
 
 from evenrisk._types import Array, Cells, Sums
 from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
 
 
 class Distance(ABC):
-    """A feature map ψ of one score, and a residual between two cells' means of ψ."""
+    """A feature map ψ of one score, and a residual between two cells' means of ψ.
+
+    A distance that is a dataclass has its fields as settings in scikit-learn's sense: a search can try
+    ``distance__scale``.
+    """
 
     of_two_moments: ClassVar[bool] = False  # whether ψ(g) = (g, g²)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Not used: no setting has settings.
+
+        Returns
+        -------
+        dict
+            Names and values.
+        """
+        return {each.name: getattr(self, each.name) for each in fields(self)} if is_dataclass(self) else {}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings in place, as scikit-learn does; all of them, or none if one is refused.
+
+        Parameters
+        ----------
+        **params
+            Names and values.
+
+        Returns
+        -------
+        self
+            The distance.
+        """
+        known = self.get_params()
+        unknown = [name for name in params if name not in known]
+        if unknown:
+            names = ", ".join(map(repr, known)) or "none, it has no settings"
+            raise ValueError(f"a setting of {type(self).__name__} must be one of {names}, got {unknown[0]!r}")
+        if params:
+            changed: Any = replace(self, **params)  # type: ignore[type-var]
+            self.__dict__.update(vars(changed))  # frozen: nobody else can
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        # a plain copy, as of any setting; a class of a user's own may have no settings to rebuild it from
+        return deepcopy(self)
 
     @property
     def linear(self) -> bool:

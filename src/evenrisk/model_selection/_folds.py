@@ -9,7 +9,7 @@ strong penalty has squeezed the scores, and hide the gap.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from sklearn import get_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
@@ -83,10 +84,26 @@ class Tunable:
         model = clone(self.estimator) if start is None else deepcopy(start)
         settings = {"eta": eta} | ({"warm_start": start is not None} if self.warm else {})
         model.set_params(**{self.prefix + name: value for name, value in settings.items()})
-        routed = get_config()["enable_metadata_routing"]
-        before = "" if routed else self.prefix
         given = {"sensitive_features": data.groups, "sample_weight": data.weight}
-        return model.fit(data.X, data.y, **{before + k: v for k, v in given.items() if v is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given or get_config()["enable_metadata_routing"]:
+            return model.fit(data.X, data.y, **given)
+        self._refuse_without_routing(" and ".join(f"`{name}`" for name in given))
+        return model.fit(data.X, data.y, **{self.prefix + name: value for name, value in given.items()})
+
+    def _refuse_without_routing(self, given: str) -> None:
+        """Refuse what only metadata routing can pass on: of all that holds an estimator, pipelines alone
+        take the form step__name.
+        """
+        within = self.estimator
+        for step in self.prefix.split("__")[:-1]:
+            if not isinstance(within, Pipeline):
+                raise ValueError(
+                    f"metadata routing must be on for {given} to reach the {type(self.holder).__name__} "
+                    f"inside {type(within).__name__}, got it off. Call "
+                    "sklearn.set_config(enable_metadata_routing=True) before fit"
+                )
+            within = within.named_steps[step]
 
     def finish(self, data: Data, etas: list[float]) -> Any:
         """Fit all rows through these η; the model has the user's settings but for the last of them."""
@@ -212,14 +229,43 @@ def make_splits(
         if n_folds > len(y):
             raise ValueError(f"`cv` must be at most the number of rows, {len(y)}, got {n_folds}")
         return list(_even_folds(n_folds, y, code, present, rng))
-    splits = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y, classifier=True).split(X, y)]
+    given = isinstance(cv, Iterable) and not hasattr(cv, "split")
+    splits = [_fold(each, len(y)) for each in (cv if given else check_cv(cv, y, classifier=True).split(X, y))]
+    if not splits:
+        raise ValueError(
+            f"`cv` must have at least 1 fold, got 0 from {cv!r:.80}. An iterator can be used once: give a "
+            "list"
+        )
     times = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
-    if times.max(initial=0) > 1:
+    if times.max() > 1:
         raise ValueError(
             f"`cv` must hold every row out at most once, got {np.count_nonzero(times > 1)} rows held out "
             f"several times by {cv!r:.80}"
         )
+    for fold, (train, test) in enumerate(splits, start=1):
+        both = np.intersect1d(train, test)
+        if len(both):
+            raise ValueError(
+                "`cv` must hold out rows that the same fold does not fit, got fold "
+                f"{fold} of {len(splits)} with {len(both)} rows in both (row {both[0]} first)"
+            )
     return splits
+
+
+def _fold(split: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Read one (train, test) of places among n rows, or of masks over them."""
+    pair = isinstance(split, (Sequence, np.ndarray)) and len(split) == 2
+    parts = [np.asarray(part) for part in split] if pair else []
+    parts = [np.flatnonzero(part) if part.dtype == bool and part.shape == (n,) else part for part in parts]
+    if not pair or any(part.ndim != 1 or (part.size and part.dtype.kind not in "iu") for part in parts):
+        raise ValueError(f"`cv` must have folds (train, test), two arrays of row numbers, got {split!r:.80}")
+    for name, part in zip(("train", "test"), parts, strict=True):
+        if not part.size:
+            raise ValueError(f"`cv` must have folds with rows to fit and to hold out, got no {name} rows")
+        beyond = part[(part < 0) | (part >= n)]
+        if beyond.size:
+            raise ValueError(f"`cv` must have row numbers from 0 to {n - 1}, got {beyond[0]} in {name} rows")
+    return parts[0], parts[1]
 
 
 def _even_folds(

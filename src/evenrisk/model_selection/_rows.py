@@ -59,20 +59,31 @@ class Rows:
     def splits(self, cv: Any, rng: np.random.RandomState) -> list[tuple[np.ndarray, np.ndarray]]:
         """Give (train, test) rows of each fold."""
         splits = make_splits(cv, self.data.X, self.y, self.code, self.present, rng)
-        nothing = np.zeros(len(self.y))
-        groups = self.profile(nothing).groups
-        for fold, (train, _) in enumerate(splits, start=1):
-            try:
-                left = self.profile(nothing, train).groups
-                lost = ", ".join(f"group {name!r}" for name in groups if name not in left)
-            except ValueError as error:
-                lost = str(error)
-            if lost:
+        for fold, (train, test) in enumerate(splits, start=1):
+            if lost := self._lost(train):
                 raise ValueError(
                     f"`cv` must leave rows of every cell to each fold's fit, got fold {fold} of "
                     f"{len(splits)} without: {lost}"
                 )
+            if not self.present[test].any():
+                raise ValueError(
+                    "`cv` must hold out rows of positive weight in each fold, got none in fold "
+                    f"{fold} of {len(splits)}"
+                )
+        if lost := self._lost(np.concatenate([test for _, test in splits])):
+            raise ValueError(
+                f"`cv` must hold out rows of every cell, got folds that hold out none of: {lost}"
+            )
         return splits
+
+    def _lost(self, rows: np.ndarray) -> str:
+        """Name the cells that have none of these rows."""
+        nothing = np.zeros(len(self.y))
+        try:
+            left = self.profile(nothing, rows).groups
+        except ValueError as error:
+            return str(error)
+        return ", ".join(f"group {name!r}" for name in self.profile(nothing).groups if name not in left)
 
     def profile(self, place: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
         """Measure the gap of those rows that were held out, at every threshold."""

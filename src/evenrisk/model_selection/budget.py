@@ -31,7 +31,8 @@ def _has(method: str) -> Any:
 class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     """Find the smallest eta that keeps the gap between groups within a budget at every threshold.
 
-    The gap is measured on held-out scores, pooled over the folds of a cross-validation. The search climbs eta
+    The gap is measured on held-out scores, pooled over the folds of a cross-validation as places among the
+    scores of their fold, since each fold's model has a scale of its own. The search climbs eta
     by factors of √10 until the budget is met and bisects from there, each fit beginning where that of a
     smaller eta ended. The model is then fitted to all rows with the eta found.
 
@@ -39,7 +40,8 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     ----------
     estimator : estimator
         Any classifier with a parameter `eta` whose `fit` takes `sensitive_features`, or a pipeline with one
-        such step. Its own eta is not used.
+        such step. Inside anything else (calibration, a moved threshold, another search) it needs metadata
+        routing on: ``sklearn.set_config(enable_metadata_routing=True)``. Its own eta is not used.
     max_gap : float, default=0.05
         The budget, above 0 and at most 1: the largest gap allowed at any threshold, in the worst stratum. 1
         allows everything: eta = 0, and no ``sensitive_features`` needed.
@@ -50,7 +52,8 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     parity : str or Parity, default=None
         The rule whose gap is meant; None is the estimator's own.
     cv : int, splitter or iterable, default=5
-        Number of folds, each with its share of every label in every group; or what scikit-learn takes.
+        Number of folds, each with its share of every label in every group; or what scikit-learn takes. No
+        row may be held out twice, nor fitted and held out by the same fold.
     eta_range : (float, float), default=(0.01, 1000)
         Where to look for eta, besides 0.
     n_jobs : int, default=None
@@ -67,10 +70,13 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     budget_met_ : bool
         Whether the held-out gap (its bound, with `confidence`) at `eta_` is within the budget.
     max_gap_ : float
-        The held-out max gap at `eta_`; NaN where no groups were given.
+        The held-out max gap at `eta_`, of the scores' places within their folds; NaN where no groups were
+        given.
     path_ : pandas.DataFrame
         What was tried, by eta: `max_gap`, `bound` (NaN without `confidence`, or where the measured gap is
-        already above the budget), `auc` and `accuracy`, all of the pooled held-out scores.
+        already above the budget), `auc` and `accuracy`, all of the pooled held-out scores. Gap, bound and AUC
+        are of a score's place among those of its fold: a rank from 0 to 1, ties in the middle. The accuracy
+        is of the raw score's sign.
     best_estimator_ : estimator
         Fitted to all rows with `eta_`.
     classes_ : ndarray of shape (2,)

@@ -44,7 +44,8 @@ def tradeoff_path(
     parity : str or Parity, default=None
         The rule whose gap is measured; None is the estimator's own.
     cv : int, splitter or iterable, default=5
-        Number of folds, each with its share of every label in every group; or what scikit-learn takes.
+        Number of folds, each with its share of every label in every group; or what scikit-learn takes. No
+        row may be held out twice, nor fitted and held out by the same fold.
     name : str, default=None
         What to write into the column `method`; None is the estimator's class.
     n_jobs : int, default=None
@@ -56,7 +57,8 @@ def tradeoff_path(
     -------
     pandas.DataFrame
         One row per eta, smallest first: `method`, `eta`; `max_gap` (worst stratum), `rank_gap`, `auc` and
-        `accuracy` of the pooled held-out scores; and `max_gap_error`, `auc_error`, `accuracy_error`, the
+        `accuracy` of the pooled held-out scores (gaps and AUC of a score's place among those of its fold, as
+        in :class:`~evenrisk.BudgetSearchCV`); and `max_gap_error`, `auc_error`, `accuracy_error`, the
         standard errors of the folds' means, NaN where a fold cannot tell.
 
     See Also

@@ -20,7 +20,7 @@ class FairMLPClassifier(PiecewiseClassifier):
 
     Minimises mean log loss + alpha/2·Σ‖W‖² + eta·E_f, where E_f adds up how far the groups' score
     distributions are apart. So the parity holds wherever the threshold goes, and the protected attribute
-    is needed for training only. Fitting needs torch (``pip install 'evenrisk[torch]'``), predicting does not.
+    is needed for training only. Fitting needs torch (``pip install torch``), predicting does not.
 
     Parameters
     ----------

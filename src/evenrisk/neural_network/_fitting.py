@@ -34,6 +34,7 @@ class Reached:
     n_iter: int
     curve: list[float]
     best: float | None = None
+    plain: np.ndarray | None = None  # not kept: a network has no one fit at η = 0
 
 
 def by_lbfgs(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenrisk._validation import check_choice, check_number
+from evenrisk._validation import check_choice, check_number, install_hint
 from evenrisk._xp import is_sparse, sigmoid
 
 # Rows scored at a time, padded to this number: BLAS adds up in another order at the edges of its tiles, and
@@ -108,7 +108,8 @@ def import_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError("to fit a FairMLPClassifier needs torch: pip install 'evenrisk[torch]'") from error
+        hint = install_hint("torch", "torch")
+        raise ImportError(f"to fit a FairMLPClassifier needs torch: {hint}") from error
     return torch
 
 

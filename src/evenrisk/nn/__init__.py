@@ -9,7 +9,9 @@ scores (n,) raw scores (logits) g of a batch; groups (n,) integer codes 0 … n_
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError("evenrisk.nn needs torch: pip install 'evenrisk[torch]'") from error
+    from evenrisk._validation import install_hint
+
+    raise ImportError(f"evenrisk.nn needs torch: {install_hint('torch', 'torch')}") from error
 
 from evenrisk.nn._loss import ParityLoss
 from evenrisk.nn._sampler import ParityBatchSampler

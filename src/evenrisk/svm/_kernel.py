@@ -56,6 +56,11 @@ class FairKernelSVC(PenalisedClassifier):
     alpha : float or None, default=None
         λ, the weight of the norm; None is the paper's 1/(10·Σ weights). ``SVC(C=1/(alpha·n))`` is the same
         machine at ``eta=0``.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
+        weights that make both labels count the same. A label that the dict does not name has weight 1. They
+        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
+        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
@@ -154,6 +159,7 @@ class FairKernelSVC(PenalisedClassifier):
         degree: int = 3,
         coef0: float = 0.0,
         alpha: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         calibration: str | None = None,
         loss: str = "hinge",
         n_components: int | None = None,
@@ -173,6 +179,7 @@ class FairKernelSVC(PenalisedClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.alpha = alpha
+        self.class_weight = class_weight
         self.calibration = calibration
         self.loss = loss
         self.n_components = n_components
@@ -242,7 +249,8 @@ class FairKernelSVC(PenalisedClassifier):
             check_number("n_components", self.n_components, low=1, whole=True)
 
     def _problem(self, data: TrainingData) -> Problem:
-        loss, alpha = margin_loss(self.loss), machine_alpha(self.alpha, data)
+        scores = self._score_objective(margin_loss(self.loss), data)
+        alpha = machine_alpha(self.alpha, scores.total)
         gamma = gamma_value(self.gamma, data.X, data.weight)
         rows, kernel = self._rows_and_kernel(data.X, gamma)
         first, index = distinct_rows(rows)
@@ -250,7 +258,6 @@ class FairKernelSVC(PenalisedClassifier):
         landmarks = rows[self._landmarks(first[weight > 0])]
         reduction = Reduction.of(kernel, landmarks, alpha, self.tol)
         base = reduction.features(rows[first])
-        scores = self._score_objective(loss, data)
         objective = LinearObjective(
             scores, SharedRows(base, index), alpha=alpha, fit_intercept=self.fit_intercept
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evenrisk._estimator import FairLinearClassifier, TrainingData
+from evenrisk._estimator import FairLinearClassifier
 from evenrisk._validation import check_choice, check_number
 from evenrisk.distances import Distance
 from evenrisk.losses import HINGE, SQUARED_HINGE, Loss
@@ -18,9 +18,9 @@ def margin_loss(name: Any) -> Loss:
     return LOSSES[check_choice("loss", name, tuple(LOSSES))]
 
 
-def machine_alpha(alpha: Any, data: TrainingData) -> float:
-    """λ, by default the paper's 1/(10·Σ weights)."""
-    return 1 / (10 * float(data.weight.sum())) if alpha is None else check_number("alpha", alpha, low=0)
+def machine_alpha(alpha: Any, total: float) -> float:
+    """λ, by default the paper's 1/(10·Σ weights), those of the loss."""
+    return 1 / (10 * total) if alpha is None else check_number("alpha", alpha, low=0)
 
 
 class FairLinearSVC(FairLinearClassifier):
@@ -44,6 +44,11 @@ class FairLinearSVC(FairLinearClassifier):
     alpha : float or None, default=None
         Weight of the ridge term, not applied to the intercept; None is the paper's 1/(10·Σ weights).
         ``SVC(kernel="linear", C=1/(alpha·n))`` is the same machine at ``eta=0``.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
+        weights that make both labels count the same. A label that the dict does not name has weight 1. They
+        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
+        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
@@ -127,6 +132,7 @@ class FairLinearSVC(FairLinearClassifier):
         distance: str | Distance = "gap",
         eta: float = 1.0,
         alpha: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         calibration: str | None = None,
         loss: str = "hinge",
         solver: str = "auto",
@@ -141,6 +147,7 @@ class FairLinearSVC(FairLinearClassifier):
         self.distance = distance
         self.eta = eta
         self.alpha = alpha
+        self.class_weight = class_weight
         self.calibration = calibration
         self.loss = loss
         self.solver = solver
@@ -154,5 +161,5 @@ class FairLinearSVC(FairLinearClassifier):
     def _loss(self) -> Loss:
         return margin_loss(self.loss)
 
-    def _alpha(self, data: TrainingData) -> float:
-        return machine_alpha(self.alpha, data)
+    def _alpha(self, total: float) -> float:
+        return machine_alpha(self.alpha, total)
