@@ -93,8 +93,8 @@ class Kernel(GroupsFromRows, FairKernelSVC):
 )
 def test_scikit_learns_checks(estimator, check):
     if check.func.__name__ == "check_class_weight_classifiers":
-        # It wants nearly all predictions to be of the label with all the weight. A calibrated 0.5 is a risk of
-        # people, whatever a mistake costs, and without an intercept scikit-learn's own LogisticRegression
+        # It wants nearly all predictions to be of the label with all the weight. A calibrated 0.5 is a risk
+        # of people, whatever a mistake costs, and without an intercept scikit-learn's own LogisticRegression
         # fails: the same model is checked with calibration off and the intercept on.
         estimator = clone(estimator).set_params(calibration=None, fit_intercept=True)
     check(estimator)
