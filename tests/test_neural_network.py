@@ -28,6 +28,7 @@ from evenrisk.metrics import max_demographic_parity_difference
 from evenrisk.neural_network import FairMLPClassifier, _machinery
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
+from worlds import in_pieces
 
 torch = need("torch")
 
@@ -281,6 +282,8 @@ def test_sparse_rows_are_the_same_rows(few, solver):
     dense = FairMLPClassifier(**settings).fit(X, y, sensitive_features=race)
     thin = FairMLPClassifier(**settings).fit(sparse.csr_array(X), y, sensitive_features=race)
     assert np.array_equal(dense.decision_function(X), thin.decision_function(sparse.csr_array(X)))
+    pieces = FairMLPClassifier(**settings).fit(in_pieces(X), y, sensitive_features=race)
+    assert np.array_equal(dense.decision_function(X), pieces.decision_function(in_pieces(X)))
 
 
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._data import TrainingData
@@ -37,7 +37,7 @@ class LinearScores(FairClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._validated(X, reset=False)
         w = self.coef_[0]
         # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast
         g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from evenrisk.distances import Distance
 from evenrisk.neural_network._network import Layers, raw_scores, to_sequential
@@ -198,7 +198,7 @@ class FairMLPClassifier(PiecewiseClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=False)
+        X = self._validated(X, reset=False)
         return self._stepped(self._raw_scores(X))
 
     @available_if(lambda self: self.solver != "lbfgs")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import (
@@ -45,7 +44,7 @@ class PiecewiseClassifier(NetworkClassifier):
             )
         first = not hasattr(self, "coefs_")
         check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=first)
+        X = self._validated(X, reset=first)
         if not first:
             self._check_same_layers()
         n = X.shape[0]
