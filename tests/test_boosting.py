@@ -698,6 +698,13 @@ def test_the_bare_objective_refuses_what_it_cannot_bound(compas):
     for distance in ("histogram", "gaussian", GapDistance(scale="rank"), GapDistance(power=4)):
         with pytest.raises(ValueError, match="whose curvature has a bound"):
             ParityObjective(race, distance=distance)
+    parity = ParityObjective(race)
+    for bad in (np.nan, np.inf):
+        for call in (parity, lambda y, g: parity.metric(g, xgb.DMatrix(X, y))):
+            with pytest.raises(ValueError, match=r"`scores` must be finite, got (nan|inf) in row 3"):
+                call(y, np.where(np.arange(len(y)) == 3, bad, 0.0))
+    with pytest.raises(ValueError, match="`scores` must have one entry per row"):
+        parity(y, np.zeros(3))
     with pytest.raises(ValueError, match="`sensitive_features` must have"):
         lgb.train({"objective": ParityObjective(race[:-1]), "verbosity": -1}, lgb.Dataset(X, y), 1)
 

@@ -184,8 +184,8 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         booster = self._others.get("booster", "gbtree")
         if booster == "gblinear":
             raise ValueError(
-                "`booster` must be 'gbtree', or 'dart' with eta=0, got 'gblinear', which has no trees: its "
-                "own class is xgboost.XGBClassifier, and FairLogisticRegression the linear model with a penalty"
+                "`booster` must be 'gbtree', or 'dart' with eta=0, got 'gblinear', which has no trees. "
+                "Take xgboost.XGBClassifier for it, or FairLogisticRegression for a fair linear model"
             )
         if self.eta > 0 and booster != "gbtree":
             raise ValueError(
