@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 
 import joblib
 import numpy as np
@@ -23,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
-from evenrisk.exceptions import MissingSensitiveFeatures
+from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures
 from evenrisk.metrics import max_demographic_parity_difference
 from evenrisk.neural_network import FairMLPClassifier, _machinery
 from evenrisk.parity import PARITIES, make_cells
@@ -35,9 +36,9 @@ torch = need("torch")
 TINY = {"hidden_layer_sizes": (6,), "random_state": 0}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning"),
-    pytest.mark.filterwarnings(
-        "ignore::evenrisk.exceptions.ReversedRankingWarning"
-    ),  # three epochs teach little
+    # three epochs teach little
+    pytest.mark.filterwarnings("ignore::evenrisk.exceptions.ReversedRankingWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
 
@@ -581,6 +582,43 @@ def test_neither_import_nor_construction_loads_torch():
     code = "import sys, evenrisk.neural_network as n; n.FairMLPClassifier(); print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+def test_a_network_that_has_not_converged_says_so(few, eta):
+    X, y, race = few
+    groups = {"sensitive_features": race}
+    share = y.mean()
+    constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    wild = FairMLPClassifier(**TINY, eta=eta, solver="adam")
+    with pytest.warns(
+        ConvergenceWarning, match=rf"constant answer {constant:.3f}. Standardise .*init"
+    ) as told:
+        wild.fit(X * [1e6, 1, 1, 1], y, **groups)
+    assert wild.objective_ > constant + 0.01
+    assert ("lower eta" in str(told[0].message)) == (eta > 0)
+    # below the constant, and cut short while it falls
+    short = FairMLPClassifier(**TINY, eta=eta, solver="adam", learning_rate_init=0.05, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match=r"fell by 0\.\d+ in the last tenth .* Raise max_iter"):
+        short.fit(X, y, **groups)
+    assert short.objective_ < constant
+    # weights count: half of the rows at nine times the weight have another prevalence
+    weight = np.where(y == 1, 9.0, 1.0)
+    heavy = (weight * y).sum() / weight.sum()
+    expected = -(heavy * np.log(heavy) + (1 - heavy) * np.log(1 - heavy))
+    with pytest.warns(ConvergenceWarning, match=f"constant answer {expected:.3f}"):
+        clone(wild).fit(X * [1e6, 1, 1, 1], y, weight, **groups)
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+@pytest.mark.parametrize("settings", [{}, {"solver": "adam"}, {"early_stopping": True}], ids=str)
+def test_a_good_fit_is_silent(few, settings, eta):
+    X, y, race = few
+    noise = np.random.default_rng(0).permutation(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for target in (y, noise):
+            FairMLPClassifier(eta=eta, random_state=0, **settings).fit(X, target, sensitive_features=race)
 
 
 @pytest.mark.parametrize("eta", [0, 1])
