@@ -21,16 +21,23 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from evenrisk import BudgetSearchCV, GapDistance, HistogramDistance, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import MissingSensitiveFeatures
+from evenrisk.objective import Penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from test_estimator_checks import GroupsFromRows
-from worlds import as_it_came, in_pieces
+from worlds import as_it_came, in_pieces, world
 
 lgb = need("lightgbm")
 xgb = need("xgboost")
 
-from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier, ParityObjective  # noqa: E402
+from evenrisk.boosting import (  # noqa: E402
+    FairLGBMClassifier,
+    FairXGBClassifier,
+    ParityObjective,
+    _rounds,
+)
 from evenrisk.boosting._nearest import nearest  # noqa: E402
+from evenrisk.boosting._training import Grown, Stopping, boost  # noqa: E402
 
 KINDS = (FairLGBMClassifier, FairXGBClassifier)
 COLLAPSE = pytest.mark.filterwarnings(
@@ -737,6 +744,92 @@ def test_nearest_is_the_nearest():
         x = np.concatenate([values[rng.integers(0, m, 3000)] * (1 + 1e-13), rng.normal(size=100) * 50])
         expected = np.abs(x[:, None] - values).argmin(axis=1)
         assert (nearest(values, x) == expected).all()
+
+
+def test_a_sample_of_rows_has_the_weight_of_every_cell(monkeypatch):
+    w = world("equalized_odds", 3, n=2000)
+    penalty = Penalty(GapDistance(), w.cells())
+    assert _rounds.sampled(penalty) == (None, penalty)
+    monkeypatch.setattr(_rounds, "CURVATURE_ROWS", 400)
+    monkeypatch.setattr(_rounds, "LEAST_ROWS", 50)
+    index, fewer = _rounds.sampled(penalty)
+    code, weight = w.cells().code, w.cells().weight
+    assert len(np.unique(index)) == len(index) < 800
+    np.testing.assert_array_equal(fewer.cells.code, code[index])
+    rows, all_rows = np.bincount(code[index]), np.bincount(code)
+    np.testing.assert_array_equal(rows, np.maximum(50, np.round(0.2 * all_rows)))
+    total = np.bincount(code, weights=weight)
+    assert np.bincount(fewer.cells.code, weights=fewer.cells.weight) == pytest.approx(total, rel=1e-12)
+    for cell in range(6):  # and among themselves rows weigh what they did
+        factor = (fewer.cells.weight / weight[index])[fewer.cells.code == cell]
+        assert np.ptp(factor) < 1e-12
+
+
+@pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity"])
+def test_the_bare_objective_is_the_gradient_of_its_metric(parity):
+    """By differences of the metric, which weighs the mean; libraries want the sum over all weights."""
+    w = world(parity, 3)
+    data = xgb.DMatrix(w.X, w.y, weight=w.weight)
+    bare = ParityObjective(w.group, parity=parity, eta=3)
+    slope, bend = bare(w.g, data)
+    for row in (0, 5, 17, 100):
+        step = np.where(np.arange(len(w.g)) == row, 1e-4, 0.0)
+        rise = bare.metric(w.g + step, data)[1] - bare.metric(w.g - step, data)[1]
+        assert slope[row] == pytest.approx(w.weight.sum() * rise / 2e-4, rel=1e-3)
+    # the penalty's curvature goes with the weights as the loss's does
+    more = xgb.DMatrix(w.X, w.y, weight=8 * w.weight)
+    assert bare(w.g, more)[1] == pytest.approx(8 * bend, rel=1e-12)
+    without = xgb.DMatrix(w.X, w.y, weight=np.where(w.group == 2, 0, w.weight))
+    with pytest.raises(ValueError, match="`sensitive_features` must leave rows in every compared cell"):
+        bare(w.g, without)
+
+
+class Steps:
+    """Trees and scores of which only this is known: which steps help."""
+
+    value = 0.0
+
+    def __init__(self, helps):
+        self.helps, self.written = helps, []
+
+    def grow(self, gradient, curvature):
+        return Grown(np.zeros(1, dtype=int), np.ones(1)) if len(self.written) < len(self.helps) else None
+
+    def derivatives(self):
+        return np.zeros(1), np.zeros(1)
+
+    def solve(self, leaf, n_leaves, bend):
+        return np.ones(1)
+
+    def take(self, leaf, values):
+        return values * self.helps[len(self.written)]
+
+    def rounded(self, values):
+        return values
+
+    def write(self, values):
+        self.written.append(values)
+
+
+@pytest.mark.parametrize(
+    ("helps", "rounds", "grown", "kept"),
+    [
+        (
+            [1, 1, 0, 1, 0, 0, 0, 0, 0, 1],
+            20,
+            9,
+            4,
+        ),  # one without a step stays before one that helps
+        ([1, 1, 0, 0], 4, 4, 2),
+        ([1, 0, 0, 0, 0, 1, 0], 20, 7, 6),
+        ([1] * 3, 20, 3, 3),
+        ([0] * 9, 20, 5, 0),
+    ],
+)
+def test_trees_at_the_end_that_do_not_help_are_not_kept(helps, rounds, grown, kept):
+    steps = Steps(helps)
+    assert boost(steps, steps, [], Stopping(rounds, None, 0), own_values=False) == kept
+    assert len(steps.written) == grown
 
 
 class LightGBM(GroupsFromRows, FairLGBMClassifier):

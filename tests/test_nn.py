@@ -21,6 +21,7 @@ from worlds import world
 torch = need("torch")
 
 from evenrisk.nn import ParityBatchSampler, ParityLoss  # noqa: E402
+from evenrisk.nn._memory import CellMemory  # noqa: E402
 
 DISTANCES = {
     "gap": GapDistance(),
@@ -363,6 +364,36 @@ def test_memory_fills_up_to_its_size_with_the_newest(place):
     assert value.item() == pytest.approx(expected.item(), rel=1e-12)
     assert loss.memory.recent[0].tolist() == [[2.1, 2.0, 1.1, 1.0, 0.3], [2.2, 1.2, 0.2, 0, 0]]
     assert loss.memory.recent[1].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
+
+
+def test_memory_fills_up_to_the_nearest_whole_number_of_rows(place):
+    """Five at most: beside 2.4 that are there 2.6 are wanted, which is nearer to 3; half a row is none."""
+    memory = CellMemory(7, 5).double()
+    memory.recent[1] = 1
+    present = np.array([0, 2, 2.4, 2.5, 2.6, 5, 7])
+    like, none = np.zeros(1), np.zeros(1)
+    if place == "device":
+        like, none, present = (torch.from_numpy(each) for each in (like, none, present))
+    _, code, weight = memory.filling(like, present, none)
+    found = np.bincount(np.asarray(code), weights=np.asarray(weight))
+    assert found.tolist() == [5, 3, 3, 2, 2, 0, 0]
+
+
+def test_memory_counts_rows_of_unequal_weight_as_fewer(place):
+    """Of weights 1, 1 and 8 there are 100/66 rows, so 3 more are wanted of 5; of 3 and 3 there are 2."""
+    for weights, n_more in (([1.0, 1.0, 8.0], 3), ([3.0, 3.0], 3), ([0.1, 0.1, 0.1, 0.1], 1)):
+        loss = ParityLoss(unbiased=False, memory=5).double()
+        old, group = torch.arange(10, dtype=torch.float64) / 7, torch.tensor([0, 1] * 5)
+        loss(old, group)
+        g = torch.linspace(-1, 0.5, len(weights) + 5, dtype=torch.float64)
+        of_new = torch.tensor([0] * len(weights) + [1] * 5)
+        weight = torch.tensor(weights + [1.0] * 5, dtype=torch.float64)
+        value = loss(g, of_new, sample_weight=weight)
+        newest = torch.tensor([8, 6, 4])[:n_more]
+        known = [(g, old[newest]), (of_new, group[newest]), (weight, torch.ones(n_more, dtype=torch.float64))]
+        scores, groups, each = map(torch.cat, known)
+        expected = ParityLoss(unbiased=False)(scores, groups, sample_weight=each)
+        assert value.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_memory_forgets_rows_that_are_in_no_cell_or_weigh_nothing(place):
