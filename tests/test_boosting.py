@@ -784,6 +784,25 @@ def test_the_bare_objective_is_the_gradient_of_its_metric(parity):
         bare(w.g, without)
 
 
+class Slope:
+    """An objective that falls nowhere, and rises for who goes further than 0.3."""
+
+    penalty = Penalty(GapDistance(), world("demographic_parity", 2).cells())
+
+    def __call__(self, g):
+        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g))
+
+
+def test_a_step_is_halved_until_the_objective_does_not_rise():
+    leaf = np.array([0, 1, 1])
+    for step, taken in (([0.2, 0.3], [0.2, 0.3]), ([0.2, 0.6], [0.1, 0.3]), ([0.2, 0.64], [0.05, 0.16])):
+        descent = _rounds.Descent(Slope(), np.zeros(3), 0.1, 0.0)
+        assert descent.take(leaf, np.array(step)) == pytest.approx(taken, rel=1e-15)
+        assert descent.g == pytest.approx(np.array(taken)[leaf], rel=1e-15)
+        assert descent.curve == [0.0, 0.0]
+    assert not descent.take(leaf, np.array([-1e9, 1e9])).any()
+
+
 class Steps:
     """Trees and scores of which only this is known: which steps help."""
 

@@ -27,6 +27,7 @@ from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures
 from evenrisk.metrics import max_demographic_parity_difference
 from evenrisk.neural_network import FairMLPClassifier, _machinery
+from evenrisk.neural_network._parts import held_out
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import in_pieces
@@ -584,6 +585,51 @@ def test_neither_import_nor_construction_loads_torch():
     assert run.stdout.strip() == "False"
 
 
+def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch):
+    X, y, race = few
+    monkeypatch.setattr(_machinery, "SMALL", 200)
+    clf = FairMLPClassifier(**TINY)
+    for n, n_weightless, solver in (
+        (200, 0, "lbfgs"),
+        (201, 0, "adam"),
+        (250, 50, "lbfgs"),
+        (250, 49, "adam"),
+    ):
+        weight = np.where(np.arange(n) < n - n_weightless, 2.0, 0.0)
+        data = clf._check_fit(X[:n], y[:n], weight, race[:n])
+        assert clf._solver == solver
+        assert data.weight.sum() == 2 * (n - n_weightless)
+
+
+def test_rows_that_come_again_keep_their_own_weight_in_the_loss(few):
+    X, y, race = (part[:200] for part in few)
+    group = np.where(np.arange(200) < 4, "few", race)
+    weight = np.random.default_rng(0).gamma(2, size=200)
+    clf = FairMLPClassifier(**TINY, solver="adam", batch_size=20)
+    with pytest.warns(match="fewer than 30 rows"):
+        data = clf._check_fit(X, y, weight, group)
+    rows = clf._rows(data, 0)
+    times = np.zeros(200)
+    for part in rows._deal():
+        np.add.at(times, part, 1)
+    assert times[:4].min() == 5  # of ten batches with two of the four in each
+    assert (times[4:] == 1).all()
+    assert rows.weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+    assert times * rows.loss_weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+
+
+def test_what_is_held_out_is_the_nearest_whole_number_of_every_kind(few):
+    X, y, race = few
+    clf = FairMLPClassifier(**TINY, solver="adam")
+    data = clf._check_fit(X, y, None, race)
+    train, unseen = held_out(data, 0.1, clf._parity, np.random.RandomState(0))
+    kind, of_unseen = (2 * each.groups.code + each.y for each in (data, unseen))
+    expected = np.round(0.1 * np.bincount(kind))
+    assert (expected > np.floor(0.1 * np.bincount(kind))).any()
+    assert (np.bincount(of_unseen) == expected).all()
+    assert len(train.y) + len(unseen.y) == len(y)
+
+
 @pytest.mark.parametrize("eta", [0, 1])
 def test_a_network_that_has_not_converged_says_so(few, eta):
     X, y, race = few
@@ -602,6 +648,11 @@ def test_a_network_that_has_not_converged_says_so(few, eta):
     with pytest.warns(ConvergenceWarning, match=r"fell by 0\.\d+ in the last tenth .* Raise max_iter"):
         short.fit(X, y, **groups)
     assert short.objective_ < constant
+    if eta == 0:  # whoever asks for no more than this has it
+        short.set_params(max_iter=30, tol=10, n_iter_no_change=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            assert short.fit(X, y).n_iter_ == 2
     # weights count: half of the rows at nine times the weight have another prevalence
     weight = np.where(y == 1, 9.0, 1.0)
     heavy = (weight * y).sum() / weight.sum()
