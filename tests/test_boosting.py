@@ -1,5 +1,6 @@
 """Fair boosted trees: the objective goes down, the libraries' own models come out."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -20,15 +21,23 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from evenrisk import BudgetSearchCV, GapDistance, HistogramDistance, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import MissingSensitiveFeatures
+from evenrisk.objective import Penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from test_estimator_checks import GroupsFromRows
+from worlds import as_it_came, in_pieces, world
 
 lgb = need("lightgbm")
 xgb = need("xgboost")
 
-from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier, ParityObjective  # noqa: E402
+from evenrisk.boosting import (  # noqa: E402
+    FairLGBMClassifier,
+    FairXGBClassifier,
+    ParityObjective,
+    _rounds,
+)
 from evenrisk.boosting._nearest import nearest  # noqa: E402
+from evenrisk.boosting._training import Grown, Stopping, boost  # noqa: E402
 
 KINDS = (FairLGBMClassifier, FairXGBClassifier)
 COLLAPSE = pytest.mark.filterwarnings(
@@ -180,6 +189,90 @@ def test_eta_zero_is_plain_xgboost(compas, weighted):
     assert ours.feature_importances_ == pytest.approx(plain.feature_importances_, abs=1e-6)
 
 
+BAGGED = {"subsample": 0.6, "subsample_freq": 1}
+
+
+@pytest.mark.filterwarnings(
+    "ignore:Early stopping is not available in dart mode", "ignore:The argument 'eval_set' is deprecated"
+)
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"boosting_type": "dart", "drop_rate": 0.5},
+        {"boosting_type": "rf", **BAGGED},
+        {"boosting_type": "random_forest", **BAGGED, "pred_early_stop": True},
+        {"boosting_type": "goss"},
+        {"data_sample_strategy": "goss"},
+        {"pred_early_stop": True, "pred_early_stop_freq": 2, "pred_early_stop_margin": 0.3},
+        {"boost_from_average": False},
+        {"linear_tree": True},
+    ],
+    ids=str,
+)
+def test_eta_zero_is_lightgbm_with_every_type_of_booster(split, more, stops):
+    (X, y, _), (X_test, y_test, _) = split
+    settings = {"n_estimators": 20, "num_leaves": 8, "learning_rate": 0.5, "n_jobs": 1} | more
+    theirs, ours = lgb.LGBMClassifier(verbosity=-1, **settings), FairLGBMClassifier(eta=0, **settings)
+    if stops:
+        stop = lgb.early_stopping(2, verbose=False)
+        theirs.fit(X, y, eval_set=[(X_test, y_test)], callbacks=[stop])
+        ours.set_params(early_stopping_rounds=2).fit(X, y, eval_set=(X_test, y_test))
+        assert ours.n_estimators_ == (theirs.best_iteration_ or 20)
+    else:
+        theirs.fit(X, y)
+        ours.fit(X, y)
+    assert ours.predict_proba(X_test) == pytest.approx(theirs.predict_proba(X_test), abs=1e-12)
+    again = pickle.loads(pickle.dumps(ours))
+    assert (again.decision_function(X_test) == ours.decision_function(X_test)).all()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"booster": "dart", "rate_drop": 0.3},
+        {"num_parallel_tree": 3, "subsample": 0.5},
+        {"base_score": 0.2},
+    ],
+    ids=str,
+)
+def test_eta_zero_is_xgboost_with_every_type_of_booster(split, more, stops):
+    (X, y, _), (X_test, y_test, _) = split
+    settings = {"n_estimators": 30, "max_depth": 4, "learning_rate": 0.5, "n_jobs": 1} | more
+    if stops:
+        settings["early_stopping_rounds"] = 3
+    theirs, ours = xgb.XGBClassifier(**settings), FairXGBClassifier(eta=0, **settings)
+    theirs.fit(X, y, eval_set=[(X_test, y_test)], verbose=False)
+    ours.fit(X, y, eval_set=(X_test, y_test))
+    assert ours.n_estimators_ == (theirs.best_iteration + 1 if stops else 30)
+    assert ours.predict_proba(X_test) == pytest.approx(theirs.predict_proba(X_test), abs=2e-7)
+
+
+def test_types_of_booster_that_cannot_be_right_are_refused_with_the_reason(compas):
+    X, y, race = compas
+    groups = {"sensitive_features": race}
+    for name in ("dart", "rf", "goss"):
+        with pytest.raises(
+            ValueError, match=f"must be 'gbdt' when eta > 0, got '{name}': .* rescale or average"
+        ):
+            FairLGBMClassifier(boosting_type=name, **BAGGED).fit(X, y, **groups)
+    with pytest.raises(ValueError, match=r"`pred_early_stop` must not .* the scores of all trees"):
+        FairLGBMClassifier(pred_early_stop=True).fit(X, y, **groups)
+    with pytest.raises(ValueError, match=r"`boost_from_average` must not .* starts at the prevalence"):
+        FairLGBMClassifier(boost_from_average=False).fit(X, y, **groups)
+    with pytest.raises(ValueError, match="must be 'gbtree' when eta > 0, got 'dart', which rescales trees"):
+        FairXGBClassifier(booster="dart").fit(X, y, **groups)
+    for eta in (0, 1):
+        with pytest.raises(ValueError, match=r"`booster` must be 'gbtree', .* got 'gblinear', which has no"):
+            FairXGBClassifier(eta=eta, booster="gblinear").fit(X, y, **groups)
+    # what asks for nothing else is let through, and sampling by gradient leaves the objective what it is
+    fine = {"boost_from_average": True, "linear_tree": False, "pred_early_stop": False}
+    clf = one_thread(FairLGBMClassifier, eta=5, n_estimators=10, data_sample_strategy="goss", **fine)
+    clf.set_params(learning_rate=0.3).fit(X, y, **groups)
+    assert clf.objective_ == pytest.approx(objective(clf, X, y, race), rel=1e-9)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vanishing_penalty_is_nearly_none(compas, kind, weighted):
@@ -329,6 +422,25 @@ def test_sparse_polars_and_float32_are_dense_float64(compas, kind):
         assert thin.decision_function(positive) == pytest.approx(dense.decision_function(positive), abs=1e-9)
 
 
+@pytest.mark.parametrize("eta", [0, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_entries_of_a_sparse_matrix_that_come_twice_are_summed(split, kind, eta):
+    sets = [(np.where(np.abs(X) > 0.5, X, 0.0)[:600], y[:600], race[:600]) for X, y, race in split]
+    found = {}
+    for make in (in_pieces, sparse.csr_matrix):
+        (X, y, race), (X_test, y_test, race_test) = ((make(X), y, race) for X, y, race in sets)
+        before = as_it_came(X), as_it_came(X_test)
+        clf = one_thread(kind, eta=eta, n_estimators=8)
+        more = {"eval_set": (X_test, y_test), "eval_sensitive_features": race_test}
+        clf.fit(X, y, sensitive_features=race, **more)
+        found[make] = clf.decision_function(X_test), clf.evals_result_["valid_0"]["log_loss"]
+        for now, then in zip((X, X_test), before, strict=True):
+            for a, b in zip(as_it_came(now), then, strict=True):
+                np.testing.assert_array_equal(a, b)
+    for a, b in zip(found[in_pieces], found[sparse.csr_matrix], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_other_parameter_reaches_the_library(compas, kind):
     X, y, race = compas
@@ -446,6 +558,21 @@ def test_a_saved_model_predicts_the_same_in_another_process(compas, kind, tmp_pa
     assert native == pytest.approx(s, abs=1e-6 if kind is FairXGBClassifier else 1e-14)
 
 
+def test_a_native_model_is_of_the_librarys_own_objective(compas):
+    X, y, race = compas
+    fair, plain = (one_thread(FairLGBMClassifier, eta=eta, n_estimators=5) for eta in (5, 0))
+    fair, plain = (each.fit(X, y, sensitive_features=race).booster_ for each in (fair, plain))
+    lines = [
+        [line for line in each.model_to_string().split("\n") if "objective" in line] for each in (fair, plain)
+    ]
+    assert lines[0] == lines[1]
+    assert fair.params["objective"] == plain.params["objective"] == "binary"
+    assert fair.params["metric"] == ["binary_logloss"]
+    fair = one_thread(FairXGBClassifier, eta=5, n_estimators=5).fit(X, y, sensitive_features=race).booster_
+    config = json.loads(fair.save_config())["learner"]
+    assert config["objective"]["name"] == config["learner_train_param"]["objective"] == "binary:logistic"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_gives_the_same_scores(compas, kind, tmp_path):
     X, y, race = compas
@@ -500,8 +627,11 @@ def test_bad_input_is_refused_in_words(split, kind):
     (X, y, race), (X_test, y_test, race_test) = split
     clf = one_thread(kind, n_estimators=5)
     groups = {"sensitive_features": race}
-    with pytest.raises(MissingSensitiveFeatures, match="when eta > 0"):
+    # whoever means the learning rate by eta learns it here
+    with pytest.raises(MissingSensitiveFeatures, match=r"when eta > 0.*eta is the weight .* `learning_rate`"):
         clf.fit(X, y)
+    with pytest.raises(ValueError, match=r"`calibration` must not be given .*CalibratedClassifierCV"):
+        clone(clf).set_params(calibration="sigmoid").fit(X, y, **groups)
     with pytest.raises(MissingSensitiveFeatures, match=r"`eval_sensitive_features` is required .* for set 0"):
         clf.fit(X, y, **groups, eval_set=[(X_test, y_test)])
     with pytest.raises(
@@ -578,6 +708,13 @@ def test_the_bare_objective_refuses_what_it_cannot_bound(compas):
     for distance in ("histogram", "gaussian", GapDistance(scale="rank"), GapDistance(power=4)):
         with pytest.raises(ValueError, match="whose curvature has a bound"):
             ParityObjective(race, distance=distance)
+    parity = ParityObjective(race)
+    for bad in (np.nan, np.inf):
+        for call in (parity, lambda y, g: parity.metric(g, xgb.DMatrix(X, y))):
+            with pytest.raises(ValueError, match=r"`scores` must be finite, got (nan|inf) in row 3"):
+                call(y, np.where(np.arange(len(y)) == 3, bad, 0.0))
+    with pytest.raises(ValueError, match="`scores` must have one entry per row"):
+        parity(y, np.zeros(3))
     with pytest.raises(ValueError, match="`sensitive_features` must have"):
         lgb.train({"objective": ParityObjective(race[:-1]), "verbosity": -1}, lgb.Dataset(X, y), 1)
 
@@ -620,6 +757,111 @@ def test_nearest_is_the_nearest():
         x = np.concatenate([values[rng.integers(0, m, 3000)] * (1 + 1e-13), rng.normal(size=100) * 50])
         expected = np.abs(x[:, None] - values).argmin(axis=1)
         assert (nearest(values, x) == expected).all()
+
+
+def test_a_sample_of_rows_has_the_weight_of_every_cell(monkeypatch):
+    w = world("equalized_odds", 3, n=2000)
+    penalty = Penalty(GapDistance(), w.cells())
+    assert _rounds.sampled(penalty) == (None, penalty)
+    monkeypatch.setattr(_rounds, "CURVATURE_ROWS", 400)
+    monkeypatch.setattr(_rounds, "LEAST_ROWS", 50)
+    index, fewer = _rounds.sampled(penalty)
+    code, weight = w.cells().code, w.cells().weight
+    assert len(np.unique(index)) == len(index) < 800
+    np.testing.assert_array_equal(fewer.cells.code, code[index])
+    rows, all_rows = np.bincount(code[index]), np.bincount(code)
+    np.testing.assert_array_equal(rows, np.maximum(50, np.round(0.2 * all_rows)))
+    total = np.bincount(code, weights=weight)
+    assert np.bincount(fewer.cells.code, weights=fewer.cells.weight) == pytest.approx(total, rel=1e-12)
+    for cell in range(6):  # and among themselves rows weigh what they did
+        factor = (fewer.cells.weight / weight[index])[fewer.cells.code == cell]
+        assert np.ptp(factor) < 1e-12
+
+
+@pytest.mark.parametrize("parity", ["demographic_parity", "equal_opportunity"])
+def test_the_bare_objective_is_the_gradient_of_its_metric(parity):
+    """By differences of the metric, which weighs the mean; libraries want the sum over all weights."""
+    w = world(parity, 3)
+    data = xgb.DMatrix(w.X, w.y, weight=w.weight)
+    bare = ParityObjective(w.group, parity=parity, eta=3)
+    slope, bend = bare(w.g, data)
+    for row in (0, 5, 17, 100):
+        step = np.where(np.arange(len(w.g)) == row, 1e-4, 0.0)
+        rise = bare.metric(w.g + step, data)[1] - bare.metric(w.g - step, data)[1]
+        assert slope[row] == pytest.approx(w.weight.sum() * rise / 2e-4, rel=1e-3)
+    # the penalty's curvature goes with the weights as the loss's does
+    more = xgb.DMatrix(w.X, w.y, weight=8 * w.weight)
+    assert bare(w.g, more)[1] == pytest.approx(8 * bend, rel=1e-12)
+    without = xgb.DMatrix(w.X, w.y, weight=np.where(w.group == 2, 0, w.weight))
+    with pytest.raises(ValueError, match="`sensitive_features` must leave rows in every compared cell"):
+        bare(w.g, without)
+
+
+class Slope:
+    """An objective that falls nowhere, and rises for who goes further than 0.3."""
+
+    penalty = Penalty(GapDistance(), world("demographic_parity", 2).cells())
+
+    def __call__(self, g):
+        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g))
+
+
+def test_a_step_is_halved_until_the_objective_does_not_rise():
+    leaf = np.array([0, 1, 1])
+    for step, taken in (([0.2, 0.3], [0.2, 0.3]), ([0.2, 0.6], [0.1, 0.3]), ([0.2, 0.64], [0.05, 0.16])):
+        descent = _rounds.Descent(Slope(), np.zeros(3), 0.1, 0.0)
+        assert descent.take(leaf, np.array(step)) == pytest.approx(taken, rel=1e-15)
+        assert descent.g == pytest.approx(np.array(taken)[leaf], rel=1e-15)
+        assert descent.curve == [0.0, 0.0]
+    assert not descent.take(leaf, np.array([-1e9, 1e9])).any()
+
+
+class Steps:
+    """Trees and scores of which only this is known: which steps help."""
+
+    value = 0.0
+
+    def __init__(self, helps):
+        self.helps, self.written = helps, []
+
+    def grow(self, gradient, curvature):
+        return Grown(np.zeros(1, dtype=int), np.ones(1)) if len(self.written) < len(self.helps) else None
+
+    def derivatives(self):
+        return np.zeros(1), np.zeros(1)
+
+    def solve(self, leaf, n_leaves, bend):
+        return np.ones(1)
+
+    def take(self, leaf, values):
+        return values * self.helps[len(self.written)]
+
+    def rounded(self, values):
+        return values
+
+    def write(self, values):
+        self.written.append(values)
+
+
+@pytest.mark.parametrize(
+    ("helps", "rounds", "grown", "kept"),
+    [
+        (
+            [1, 1, 0, 1, 0, 0, 0, 0, 0, 1],
+            20,
+            9,
+            4,
+        ),  # one without a step stays before one that helps
+        ([1, 1, 0, 0], 4, 4, 2),
+        ([1, 0, 0, 0, 0, 1, 0], 20, 7, 6),
+        ([1] * 3, 20, 3, 3),
+        ([0] * 9, 20, 5, 0),
+    ],
+)
+def test_trees_at_the_end_that_do_not_help_are_not_kept(helps, rounds, grown, kept):
+    steps = Steps(helps)
+    assert boost(steps, steps, [], Stopping(rounds, None, 0), own_values=False) == kept
+    assert len(steps.written) == grown
 
 
 class LightGBM(GroupsFromRows, FairLGBMClassifier):

@@ -17,6 +17,7 @@ import evenrisk.svm._kernel as kernel_room
 import evenrisk.svm._memory as memory_room
 from evenrisk import FairKernelSVC, FairLinearSVC, threshold_profile
 from evenrisk.svm._reduction import Reduction, SharedRows
+from worlds import as_it_came, in_pieces
 
 DECISION = 2e-3  # how far decision values may be from libsvm's at tol=1e-8
 PENALISED = {"gap": 10.0, "histogram": 2.0, "gaussian": 2.0}
@@ -383,6 +384,19 @@ def test_scale_is_the_weighted_variance(some):
             flat = FairKernelSVC(eta=0, gamma="scale")
             flat.fit(kind(np.full((42, 7), value)), [0, 1, 1] * 14, uneven)
             assert flat.gamma_ == 1.0
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_entries_of_a_sparse_matrix_that_come_twice_are_summed(few, kernel):
+    X, y, race = few
+    X = np.where(np.abs(X) > 0.5, X, 0.0)
+    whole, pieces = sparse.csr_matrix(X), in_pieces(X)
+    before = as_it_came(pieces)
+    expected = FairKernelSVC(kernel=kernel, eta=1).fit(whole, y, sensitive_features=race)
+    found = FairKernelSVC(kernel=kernel, eta=1).fit(pieces, y, sensitive_features=race)
+    np.testing.assert_array_equal(found.decision_function(pieces), expected.decision_function(whole))
+    for now, then in zip(as_it_came(pieces), before, strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 def test_an_offset_leaves_the_digits_of_the_distances(few):

@@ -38,6 +38,7 @@ from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
+from worlds import in_pieces
 
 PENALISED = {"gap": 3.0, "histogram": 0.1, "gaussian": 0.1}
 
@@ -525,6 +526,12 @@ def test_sparse_stays_sparse_and_equals_dense(compas, monkeypatch):
         found = FairLogisticRegression(eta=3, tol=1e-9).fit(kind(X), y, sensitive_features=race)
         assert found.coef_ == pytest.approx(dense.coef_, abs=1e-5)
         assert found.predict_proba(kind(X)) == pytest.approx(dense.predict_proba(X), abs=1e-5)
+    # entries that come twice are summed before anything is asked of them, in each format that can have them
+    whole = FairLogisticRegression(eta=3).fit(sparse.csr_matrix(X), y, sensitive_features=race)
+    scores = whole.decision_function(sparse.csr_matrix(X))
+    for pieces in (in_pieces(X), in_pieces(X.T.copy(), sparse.csr_array).T):
+        found = FairLogisticRegression(eta=3).fit(pieces, y, sensitive_features=race)
+        np.testing.assert_array_equal(found.decision_function(pieces), scores)
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")

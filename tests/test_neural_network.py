@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 
 import joblib
 import numpy as np
@@ -23,20 +24,22 @@ from sklearn.preprocessing import StandardScaler
 
 from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
-from evenrisk.exceptions import MissingSensitiveFeatures
+from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures
 from evenrisk.metrics import max_demographic_parity_difference
 from evenrisk.neural_network import FairMLPClassifier, _machinery
+from evenrisk.neural_network._parts import held_out
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
+from worlds import in_pieces
 
 torch = need("torch")
 
 TINY = {"hidden_layer_sizes": (6,), "random_state": 0}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning"),
-    pytest.mark.filterwarnings(
-        "ignore::evenrisk.exceptions.ReversedRankingWarning"
-    ),  # three epochs teach little
+    # three epochs teach little
+    pytest.mark.filterwarnings("ignore::evenrisk.exceptions.ReversedRankingWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
 
@@ -281,6 +284,8 @@ def test_sparse_rows_are_the_same_rows(few, solver):
     dense = FairMLPClassifier(**settings).fit(X, y, sensitive_features=race)
     thin = FairMLPClassifier(**settings).fit(sparse.csr_array(X), y, sensitive_features=race)
     assert np.array_equal(dense.decision_function(X), thin.decision_function(sparse.csr_array(X)))
+    pieces = FairMLPClassifier(**settings).fit(in_pieces(X), y, sensitive_features=race)
+    assert np.array_equal(dense.decision_function(X), pieces.decision_function(in_pieces(X)))
 
 
 @pytest.mark.parametrize("solver", ["adam", "lbfgs"])
@@ -602,6 +607,93 @@ def test_neither_import_nor_construction_loads_torch():
     code = "import sys, evenrisk.neural_network as n; n.FairMLPClassifier(); print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
+
+
+def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch):
+    X, y, race = few
+    monkeypatch.setattr(_machinery, "SMALL", 200)
+    clf = FairMLPClassifier(**TINY)
+    for n, n_weightless, solver in (
+        (200, 0, "lbfgs"),
+        (201, 0, "adam"),
+        (250, 50, "lbfgs"),
+        (250, 49, "adam"),
+    ):
+        weight = np.where(np.arange(n) < n - n_weightless, 2.0, 0.0)
+        data = clf._check_fit(X[:n], y[:n], weight, race[:n])
+        assert clf._solver == solver
+        assert data.weight.sum() == 2 * (n - n_weightless)
+
+
+def test_rows_that_come_again_keep_their_own_weight_in_the_loss(few):
+    X, y, race = (part[:200] for part in few)
+    group = np.where(np.arange(200) < 4, "few", race)
+    weight = np.random.default_rng(0).gamma(2, size=200)
+    clf = FairMLPClassifier(**TINY, solver="adam", batch_size=20)
+    with pytest.warns(match="fewer than 30 rows"):
+        data = clf._check_fit(X, y, weight, group)
+    rows = clf._rows(data, 0)
+    times = np.zeros(200)
+    for part in rows._deal():
+        np.add.at(times, part, 1)
+    assert times[:4].min() == 5  # of ten batches with two of the four in each
+    assert (times[4:] == 1).all()
+    assert rows.weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+    assert times * rows.loss_weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+
+
+def test_what_is_held_out_is_the_nearest_whole_number_of_every_kind(few):
+    X, y, race = few
+    clf = FairMLPClassifier(**TINY, solver="adam")
+    data = clf._check_fit(X, y, None, race)
+    train, unseen = held_out(data, 0.1, clf._parity, np.random.RandomState(0))
+    kind, of_unseen = (2 * each.groups.code + each.y for each in (data, unseen))
+    expected = np.round(0.1 * np.bincount(kind))
+    assert (expected > np.floor(0.1 * np.bincount(kind))).any()
+    assert (np.bincount(of_unseen) == expected).all()
+    assert len(train.y) + len(unseen.y) == len(y)
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+def test_a_network_that_has_not_converged_says_so(few, eta):
+    X, y, race = few
+    groups = {"sensitive_features": race}
+    share = y.mean()
+    constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    wild = FairMLPClassifier(**TINY, eta=eta, solver="adam")
+    with pytest.warns(
+        ConvergenceWarning, match=rf"constant answer {constant:.3f}. Standardise .*init"
+    ) as told:
+        wild.fit(X * [1e6, 1, 1, 1], y, **groups)
+    assert wild.objective_ > constant + 0.01
+    assert ("lower eta" in str(told[0].message)) == (eta > 0)
+    # below the constant, and cut short while it falls
+    short = FairMLPClassifier(**TINY, eta=eta, solver="adam", learning_rate_init=0.05, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match=r"fell by 0\.\d+ in the last tenth .* Raise max_iter"):
+        short.fit(X, y, **groups)
+    assert short.objective_ < constant
+    if eta == 0:  # whoever asks for no more than this has it
+        short.set_params(max_iter=30, tol=10, n_iter_no_change=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            assert short.fit(X, y).n_iter_ == 2
+    # weights count: half of the rows at nine times the weight have another prevalence
+    weight = np.where(y == 1, 9.0, 1.0)
+    heavy = (weight * y).sum() / weight.sum()
+    expected = -(heavy * np.log(heavy) + (1 - heavy) * np.log(1 - heavy))
+    with pytest.warns(ConvergenceWarning, match=f"constant answer {expected:.3f}"):
+        clone(wild).fit(X * [1e6, 1, 1, 1], y, weight, **groups)
+
+
+@pytest.mark.parametrize("eta", [0, 1])
+@pytest.mark.parametrize("settings", [{}, {"solver": "adam"}, {"early_stopping": True}], ids=str)
+def test_a_good_fit_is_silent(few, settings, eta):
+    X, y, race = few
+    noise = np.random.default_rng(0).permutation(y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for target in (y, noise):
+            FairMLPClassifier(eta=eta, random_state=0, **settings).fit(X, target, sensitive_features=race)
 
 
 @pytest.mark.parametrize("eta", [0, 1])

@@ -21,6 +21,7 @@ from worlds import world
 torch = need("torch")
 
 from evenrisk.nn import ParityBatchSampler, ParityLoss  # noqa: E402
+from evenrisk.nn._memory import CellMemory  # noqa: E402
 
 DISTANCES = {
     "gap": GapDistance(),
@@ -365,6 +366,36 @@ def test_memory_fills_up_to_its_size_with_the_newest(place):
     assert loss.memory.recent[1].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
 
 
+def test_memory_fills_up_to_the_nearest_whole_number_of_rows(place):
+    """Five at most: beside 2.4 that are there 2.6 are wanted, which is nearer to 3; half a row is none."""
+    memory = CellMemory(7, 5).double()
+    memory.recent[1] = 1
+    present = np.array([0, 2, 2.4, 2.5, 2.6, 5, 7])
+    like, none = np.zeros(1), np.zeros(1)
+    if place == "device":
+        like, none, present = (torch.from_numpy(each) for each in (like, none, present))
+    _, code, weight = memory.filling(like, present, none)
+    found = np.bincount(np.asarray(code), weights=np.asarray(weight))
+    assert found.tolist() == [5, 3, 3, 2, 2, 0, 0]
+
+
+def test_memory_counts_rows_of_unequal_weight_as_fewer(place):
+    """Of weights 1, 1 and 8 there are 100/66 rows, so 3 more are wanted of 5; of 3 and 3 there are 2."""
+    for weights, n_more in (([1.0, 1.0, 8.0], 3), ([3.0, 3.0], 3), ([0.1, 0.1, 0.1, 0.1], 1)):
+        loss = ParityLoss(unbiased=False, memory=5).double()
+        old, group = torch.arange(10, dtype=torch.float64) / 7, torch.tensor([0, 1] * 5)
+        loss(old, group)
+        g = torch.linspace(-1, 0.5, len(weights) + 5, dtype=torch.float64)
+        of_new = torch.tensor([0] * len(weights) + [1] * 5)
+        weight = torch.tensor(weights + [1.0] * 5, dtype=torch.float64)
+        value = loss(g, of_new, sample_weight=weight)
+        newest = torch.tensor([8, 6, 4])[:n_more]
+        known = [(g, old[newest]), (of_new, group[newest]), (weight, torch.ones(n_more, dtype=torch.float64))]
+        scores, groups, each = map(torch.cat, known)
+        expected = ParityLoss(unbiased=False)(scores, groups, sample_weight=each)
+        assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
 def test_memory_forgets_rows_that_are_in_no_cell_or_weigh_nothing(place):
     loss = ParityLoss(parity="equal_opportunity", memory=3)
     g, y, weight = (
@@ -373,7 +404,9 @@ def test_memory_forgets_rows_that_are_in_no_cell_or_weigh_nothing(place):
         torch.tensor([1.0, 1, 0, 2]),
     )
     loss(g, torch.tensor([0, 0, 0, 1]), y, weight)
-    assert loss.memory.recent.tolist() == [[[1, 0, 0], [4, 0, 0]], [[1, 0, 0], [2, 0, 0]]]
+    scores, weight = loss.memory.recent
+    assert scores.tolist() == [[1, 0, 0], [4, 0, 0]]
+    assert (weight * 2.0**loss.memory.exponent).tolist() == [[1, 0, 0], [2, 0, 0]]
 
 
 @each
@@ -414,7 +447,7 @@ def test_memory_travels_with_the_state():
     w = world("demographic_parity", 3)
     loss, other = ParityLoss(n_groups=3, memory=7), ParityLoss(n_groups=3, memory=7)
     value_and_gradient(loss, w, slice(0, 30))
-    assert list(loss.state_dict()) == ["memory.recent"]
+    assert list(loss.state_dict()) == ["memory.recent", "memory.exponent"]
     other.load_state_dict(loss.state_dict())
     assert value_and_gradient(other, w, slice(30, 40))[0] == value_and_gradient(loss, w, slice(30, 40))[0]
     assert not ParityLoss().state_dict()
@@ -474,13 +507,49 @@ def test_autocast(name, place):
     assert torch.isfinite(network.weight.grad).all()
 
 
-def test_weights_beyond_half_precision_stay_finite_in_memory(place):
+@pytest.mark.parametrize("storage", ["float", "half", "bfloat16", "double"])
+@pytest.mark.parametrize("memory", [0, 30])
+@pytest.mark.parametrize(
+    ("name", "unbiased"), [("gap", True), ("gap", False), ("histogram", None), ("gaussian", None)]
+)
+def test_the_scale_of_the_weights_says_nothing(name, unbiased, memory, storage, place):
+    """Squares of the weights would be infinite in single precision, or 0; a power of 2 takes no digits."""
+    w = world("demographic_parity", 3)
+    dtype = torch.float64 if storage == "double" else torch.float32
+    found = {}
+    for power in (0, 3, 100, 124, -100, -135, *((900, -1000) if storage == "double" else ())):
+        loss = getattr(ParityLoss(DISTANCES[name], n_groups=3, unbiased=unbiased, memory=memory), storage)()
+        for index in (slice(0, 30), slice(30, 37), slice(37, 60)):
+            g = torch.tensor(w.g[index], dtype=dtype, requires_grad=True)
+            weight = torch.tensor(w.weight[index] * 2.0**power, dtype=dtype)
+            value = loss(g, torch.tensor(w.group[index]), sample_weight=weight)
+            value.backward()
+        found[power] = np.append(g.grad.numpy(), value.item())
+    assert np.isfinite(found[0]).all()
+    assert found[0].all()
+    for each in found.values():
+        np.testing.assert_array_equal(each, found[0])
+
+
+def test_weights_are_of_any_size_whatever_the_scores_are(place):
+    """Double weights beside single scores; and a memory whose rows weigh much more than those that come."""
     w = world("demographic_parity", 2)
-    loss = ParityLoss(memory=200).half()
-    for index in (slice(0, 30), slice(30, 60)):
-        g, group, _, weight = rows(w, index)
-        value = loss(g, group, sample_weight=1e6 * weight)
-        assert torch.isfinite(value)
+    g, group, _, weight = rows(w)
+    g = g.detach().float()
+    expected = ParityLoss()(g, group, sample_weight=weight).item()
+    for scale in (1e300, 1e-300):
+        assert ParityLoss()(g, group, sample_weight=scale * weight).item() == pytest.approx(
+            expected, rel=1e-5
+        )
+    loss = ParityLoss(memory=20).half()
+    for scale in (1e25, 1.0, 1.0, 1e-20):
+        assert torch.isfinite(loss(g, group, sample_weight=scale * weight))
+    # 20 rows of either group are newer than the heavy ones, and all there is to compare with
+    few = slice(0, 6)
+    light = ParityLoss(memory=20).half()
+    light(g, group, sample_weight=1e-20 * weight)
+    value, other = (each(g[few], group[few], sample_weight=1e-20 * weight[few]) for each in (loss, light))
+    assert value.item() == pytest.approx(other.item(), rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")  # what torch itself has to say while it compiles
@@ -546,6 +615,13 @@ def batch(**changes):
         ({"groups": torch.tensor([0, 1, 3, 1])}, "`groups` must be codes from 0 to 2, got 0 to 3"),
         ({"groups": torch.tensor([0, 1, -1, 1])}, "`groups` must be codes from 0 to 2, got -1 to 1"),
         ({"groups": torch.tensor([0.0, 1, 2, 1])}, "`groups` must be whole numbers, got torch.float32"),
+        ({"groups": ["a", "b", "c", "b"]}, r"`groups` must be whole numbers, .* got str.*return_inverse"),
+        (
+            {"groups": np.array(["a", "b", "c", "b"])},
+            "`groups` must be whole numbers, codes from 0 on, got str",
+        ),
+        ({"groups": None}, "`groups` must be whole numbers, codes from 0 on, got NoneType"),
+        ({"sample_weight": ["1", "2", "3", "4"]}, "`sample_weight` must be numbers, got str"),
         ({"groups": torch.tensor([0, 1, 2])}, r"`groups` must have one entry per score, 4, got shape \(3,\)"),
         ({"scores": torch.tensor([0.1, torch.nan, 1, torch.inf])}, "must be finite, got 2 of 4 .* diverged"),
         ({"scores": torch.ones(4, 2)}, r"`scores` must have shape \(n,\) or \(n, 1\), .* got \(4, 2\)"),

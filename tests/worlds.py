@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from evenrisk.parity import PARITIES, make_cells
 
@@ -40,3 +41,23 @@ def world(parity="equalized_odds", n_groups=3, weighted=True, n=240, seed=0):
     g[1::7] = g[0]  # ties
     weight = rng.integers(1, 5, n).astype(float) if weighted else np.ones(n)
     return World(g, y, group, n_groups, weight, parity, X)
+
+
+def in_pieces(X, make=sparse.csr_matrix):
+    """X with every entry in two pieces that add up to it, the columns of a row from right to left."""
+    rows = [np.tile(np.flatnonzero(row)[::-1], 2) for row in X]
+    ends = np.cumsum([0, *map(len, rows)])
+    rng = np.random.default_rng(0)  # another share of every entry, without rounding
+    first = [rng.choice([2.0, -1.0, 0.5], len(row) // 2) for row in rows]
+    share = np.concatenate([np.append(part, 1 - part) for part in first])
+    column = np.concatenate(rows)
+    values = share * np.repeat(X, np.diff(ends), axis=0)[np.arange(len(column)), column]
+    pieces = make((values, column, ends), shape=X.shape)
+    assert not pieces.has_canonical_format
+    np.testing.assert_array_equal(pieces.toarray(), X)
+    return pieces
+
+
+def as_it_came(X):
+    """The arrays of a sparse matrix, to compare with later."""
+    return [part.copy() for part in (X.data, X.indices, X.indptr)]

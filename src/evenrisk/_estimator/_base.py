@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
 from evenrisk._estimator._columns import Columns
-from evenrisk._estimator._data import COLLAPSE_ENTRIES, TrainingData, collapse
+from evenrisk._estimator._data import COLLAPSE_ENTRIES, TrainingData, collapse, summed_duplicates
 from evenrisk._validation import (
     Groups,
     MissingSensitiveFeatures,
@@ -187,8 +187,13 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _check_X(self, X: Any) -> Any:
         """Check the features to fit, and remember their number and names."""
         sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return self._validated(X, accept_sparse=sparse, reset=True)
+
+    def _validated(self, X: Any, *, accept_sparse: Any = "csr", reset: bool, **settings: Any) -> Any:
+        """Check X as scikit-learn does, here or in `predict`; `reset` remembers its columns."""
         check_features(X)
-        return validate_data(self, X, accept_sparse=sparse, dtype=self._dtypes())
+        common = {"dtype": self._dtypes(), "accept_sparse": accept_sparse, "reset": reset}
+        return validate_data(self, summed_duplicates(X), **common, **settings)
 
     def _dtypes(self) -> Any:
         """Give the types of numbers that X may have; others are converted to the first."""

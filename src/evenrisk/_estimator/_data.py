@@ -53,6 +53,18 @@ def collapse(
     return X[index], y[index], merged, None if groups is None else groups.take(index)
 
 
+def summed_duplicates(X: Any) -> Any:
+    """Sum the entries of a sparse matrix that come twice, in a copy; give anything else as it is.
+
+    Libraries and products entry by entry would each read such a matrix in a way of their own.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc", "bsr")) or X.has_canonical_format:
+        return X  # the other formats have no such entries, or sum them on their way to CSR
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
 def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Give the place of one row of each kind, and for every row its kind. Sparse rows count as distinct."""
     if sparse.issparse(X):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator._base import FairClassifier
 from evenrisk._estimator._columns import Columns
 from evenrisk._estimator._data import TrainingData
 from evenrisk._estimator._penalised import PenalisedClassifier, Problem
-from evenrisk._validation import check_features, check_number
+from evenrisk._validation import check_number
 from evenrisk._xp import is_sparse
 from evenrisk.calibration import Line
 from evenrisk.losses import Loss
@@ -39,8 +39,7 @@ class LinearScores(FairClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        check_features(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._validated(X, reset=False)
         w = self.coef_[0]
         # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast
         g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from evenrisk._estimator import FairClassifier, TrainingData, diagnose
@@ -195,6 +195,12 @@ class BoostedClassifier(FairClassifier):
     # ---------------------------------------------------------------- the door
 
     def _check_parameters(self) -> None:
+        if "calibration" in self._others:
+            raise ValueError(
+                "`calibration` must not be given to boosted trees: their model is the library's own and has "
+                "no place for the map. Calibrate the fitted model on rows held out, with scikit-learn's "
+                'CalibratedClassifierCV(FrozenEstimator(clf), method="sigmoid"), one map for all groups'
+            )
         check_number("eta", self.eta, low=0)
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         check_number("learning_rate", self.learning_rate, low=0, strict=True)
@@ -210,7 +216,12 @@ class BoostedClassifier(FairClassifier):
             )
 
     def _constraint(self) -> str:
-        return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
+        if self.eta == 0:
+            return ""
+        return (
+            f"when eta > 0, got None with eta={self.eta} (eta is the weight of the penalty here; the "
+            "learning rate, which the libraries call eta too, is `learning_rate`)"
+        )
 
     def _merges(self) -> bool:
         return False  # a leaf's least number of rows counts rows
@@ -224,8 +235,7 @@ class BoostedClassifier(FairClassifier):
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
         if not hasattr(X, "iloc"):
-            settings: dict[str, Any] = {"dtype": self._dtypes(), "ensure_all_finite": "allow-nan"}
-            X = validate_data(self, X, accept_sparse="csr", reset=reset, **settings)
+            X = self._validated(X, ensure_all_finite="allow-nan", reset=reset)
             return sparse.csr_matrix(X) if is_sparse(X) else X  # not every library knows SciPy's arrays
         _check_feature_names(self, X, reset=reset)
         _check_n_features(self, X, reset=reset)

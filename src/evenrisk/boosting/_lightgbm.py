@@ -19,9 +19,18 @@ from evenrisk.parity import Parity
 
 # settings that shape the leaves' values: with one of them the library's own values are kept
 SHAPING = ("lambda_l1", "max_delta_step", "monotone_constraints", "path_smooth")
-# what says nothing, or something else, where the gradients are ours
 APART = ("eta", "verbose")  # names of ours that LightGBM has for something else
-IGNORED = ("metric", "pos_bagging_fraction", "neg_bagging_fraction", "boost_from_average", "linear_tree")
+# what would have no effect, or another one, with a penalty: the value that changes nothing, and why
+REFUSED = {
+    "metric": ("", "the objective is what is measured"),
+    "pos_bagging_fraction": (1, "LightGBM draws by label for its own objectives only"),
+    "neg_bagging_fraction": (1, "LightGBM draws by label for its own objectives only"),
+    "boost_from_average": (True, "boosting starts at the prevalence"),
+    "linear_tree": (False, "a leaf has one value"),
+    "pred_early_stop": (False, "groups are compared by the scores of all trees"),
+}
+# what LightGBM reads when it predicts
+PREDICTING = ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin")
 
 
 class FairLGBMClassifier(BoostedClassifier):
@@ -40,10 +49,12 @@ class FairLGBMClassifier(BoostedClassifier):
         "gap", "histogram", or an instance with its own settings such as ``GapDistance(scale="rank")``. The
         Gaussian distance is singular where all scores tie, which is where boosting starts, and is refused.
     eta : float, default=1.0
-        Weight of the penalty. 0 is plain LightGBM and needs no ``sensitive_features``. With the gap distance
-        1 is mild, 10 strong and 50 nearly closes the gap on Adult.
-    boosting_type : {"gbdt"}, default="gbdt"
-        Other types are LightGBM's own and only for ``eta=0``: they change trees that are there already.
+        Weight of the penalty, and not the learning rate, which LightGBM calls eta too: that is
+        `learning_rate`. 0 is plain LightGBM and needs no ``sensitive_features``. With the gap distance 1 is
+        mild, 10 strong and 50 nearly closes the gap on Adult.
+    boosting_type : {"gbdt", "dart", "rf", "goss"}, default="gbdt"
+        All but "gbdt" are for ``eta=0`` only, where they are LightGBM's own: "dart" and "rf" rescale or
+        average trees that are there already. With a penalty, ``data_sample_strategy="goss"`` is GOSS.
     num_leaves, max_depth, learning_rate, n_estimators, subsample_for_bin, class_weight, min_split_gain, \
 min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree, reg_alpha, reg_lambda
         As in ``lightgbm.LGBMClassifier``, with its defaults. ``class_weight`` weights the loss and not the
@@ -180,10 +191,15 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         if given.get("is_unbalance") and given.get("scale_pos_weight", 1) != 1:
             raise ValueError("`is_unbalance` must not be given together with scale_pos_weight")
         if self.eta > 0 and self.boosting_type != "gbdt":
-            raise ValueError(f"`boosting_type` must be 'gbdt' when eta > 0, got {self.boosting_type!r}")
-        for name in IGNORED if self.eta > 0 else ():
-            if given.get(name):
-                raise ValueError(f"`{name}` must not be given when eta > 0, got {given[name]!r}")
+            raise ValueError(
+                f"`boosting_type` must be 'gbdt' when eta > 0, got {self.boosting_type!r}: 'dart' and 'rf' "
+                "rescale or average trees whose leaves are solved for already, and 'goss' is given as "
+                "data_sample_strategy='goss'"
+            )
+        for name, (harmless, reason) in REFUSED.items() if self.eta > 0 else ():
+            if given.get(name) not in (None, harmless):
+                raise ValueError(f"`{name}` must not be given when eta > 0, got {given[name]!r}: {reason}")
+        self._predicting = {name: given[name] for name in PREDICTING if name in given}
 
     def _canonical(self) -> dict[str, Any]:
         """The other parameters by LightGBM's main names; one that it does not know is refused."""
@@ -273,12 +289,18 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
-        return np.asarray(self.booster_.predict(X, raw_score=True, **threads))
+        g = np.asarray(self.booster_.predict(X, raw_score=True, **threads, **self._predicting))
+        return g / self.booster_.current_iteration() if averages(self.booster_) else g
 
 
 def aliases() -> dict[str, list[str]]:
     """LightGBM's parameters and their other names."""
     return lgb.basic._ConfigAliases._get_all_param_aliases()
+
+
+def averages(booster: Any) -> bool:
+    """Whether the score is the mean over trees, as in a random forest; LightGBM's raw scores are sums."""
+    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)
 
 
 def of_last(callback: Any, n_sets: int) -> Any:

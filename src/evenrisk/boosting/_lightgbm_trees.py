@@ -19,6 +19,9 @@ except ImportError as error:
 APART = 1e-9  # of the largest: values of leaves that differ by more can be told from sums they were added to
 
 
+PLAIN = "\n[objective: binary]\n[metric: binary_logloss]\n"
+
+
 class LightGBMTrees:
     """A booster whose trees get their leaves' values from us.
 
@@ -89,6 +92,8 @@ class LightGBMTrees:
             return lgb.train(self.settings | {"objective": "binary"}, self.train, 1)
         text = self.booster.model_to_string(num_iteration=n_trees + self.stump)
         head, end, rest = text.partition("\nfeature_names=")
+        # the settings at the end are what `Booster.params` and tools that explain a model go by
+        rest = rest.replace("\n[objective: custom]\n[metric: custom]\n", PLAIN)
         return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
 
     def _has_features(self) -> bool:

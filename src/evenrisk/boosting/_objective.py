@@ -19,6 +19,7 @@ from evenrisk._validation import (
     check_length,
     check_member,
     check_number,
+    check_scores,
     check_weight,
 )
 from evenrisk.distances import DISTANCES, Distance, GapDistance, cell_weights, gap_curvature_bound, penalty
@@ -141,4 +142,14 @@ class ParityObjective:
         code = cell_codes(self.parity, target, self.groups.code, len(self.groups.labels))
         names = self.parity.cell_names([repr(name) for name in self.groups.names])
         check_cells(code[w > 0], names, warn=False)
-        return target, np.asarray(scores, dtype=np.float64).reshape(-1), w
+        return target, _check_raw(scores, len(target)), w
+
+
+def _check_raw(scores: Any, n: int) -> np.ndarray:
+    """Raw scores (n,) in double precision; one that is not finite means that training has diverged."""
+    try:
+        g = check_scores(scores).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`y_score`", "`scores`")) from error
+    check_length("scores", len(g), n)
+    return g

@@ -181,8 +181,17 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             raise ValueError(f"`{OTHER_NAMES[name]}` must be given by that name, got `{name}`")
         if "objective" in self._others:
             raise ValueError("`objective` must not be given: it is log loss + eta·E_f")
-        if self.eta > 0 and self._others.get("booster", "gbtree") != "gbtree":
-            raise ValueError(f"`booster` must be 'gbtree' when eta > 0, got {self._others['booster']!r}")
+        booster = self._others.get("booster", "gbtree")
+        if booster == "gblinear":
+            raise ValueError(
+                "`booster` must be 'gbtree', or 'dart' with eta=0, got 'gblinear', which has no trees. "
+                "Take xgboost.XGBClassifier for it, or FairLogisticRegression for a fair linear model"
+            )
+        if self.eta > 0 and booster != "gbtree":
+            raise ValueError(
+                f"`booster` must be 'gbtree' when eta > 0, got {booster!r}, which rescales trees whose "
+                "leaves are solved for already"
+            )
         for name in IGNORED & self._others.keys() if self.eta > 0 else ():
             raise ValueError(f"`{name}` must not be given when eta > 0, where it would have no effect")
         if self.eta > 0 and self._others.get("num_parallel_tree", 1) != 1:
@@ -237,8 +246,9 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             verbose_eval=stopping.verbose or False,
         )
         n_trees = booster.best_iteration + 1 if stopping.patience else booster.num_boosted_rounds()
-        if stopping.patience and self._others.get("booster", "gbtree") == "gbtree":
-            single = self._others.get("num_parallel_tree", 1) == 1
+        if stopping.patience:
+            plain = self._others.get("booster", "gbtree") == "gbtree"
+            single = plain and self._others.get("num_parallel_tree", 1) == 1
             booster = edited(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
         return Fitted(booster, n_trees, {name: named(found, "logloss") for name, found in results.items()})
 

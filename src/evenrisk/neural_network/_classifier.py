@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._validation import check_features
 from evenrisk.distances import Distance
 from evenrisk.neural_network._network import Layers, raw_scores, to_sequential
 from evenrisk.neural_network._partial import PiecewiseClassifier
@@ -58,8 +57,8 @@ class FairMLPClassifier(PiecewiseClassifier):
         Of Adam in the first epoch; it falls in a line to a fiftieth of it in the last one.
     max_iter : int or None, default=None
         Epochs of "adam" (None: 30), or iterations of "lbfgs" at each point of the path over eta (None: 200).
-        A network that is trained to the end is not always a better one, so that nothing is said where
-        training ends here.
+        A network that is trained to the end is not always a better one, so that this alone is no reason for
+        a warning: see the notes.
     tol : float, default=1e-4
         "lbfgs" stops when no entry of the gradient is larger; "adam" when what it watches has not fallen by
         more than this in `n_iter_no_change` epochs.
@@ -120,7 +119,11 @@ class FairMLPClassifier(PiecewiseClassifier):
 
     Notes
     -----
-    Networks learn from standardised features. A row that is repeated counts like one of weight 2 under
+    Networks learn from standardised features. `fit` gives a ``ConvergenceWarning`` where the objective is
+    above that of a constant answer by more than 0.01, and where `max_iter` ended a training whose objective
+    fell by more than 0.01 in its last tenth.
+
+    A row that is repeated counts like one of weight 2 under
     "lbfgs", to the last bit up to 500,000 entries of X; in mini-batches on average only. A row of a cell that
     is too small for all batches comes several times in an epoch.
 
@@ -200,8 +203,7 @@ class FairMLPClassifier(PiecewiseClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        check_features(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=False)
+        X = self._validated(X, reset=False)
         return self._stepped(self._raw_scores(X))
 
     @available_if(lambda self: self.solver != "lbfgs")

@@ -80,10 +80,11 @@ def by_adam(
     for eta in sorted(set(etas)):
         trainer = Trainer(layers, parity_loss, settings, rows.device, rows.dtype)
         trained = trainer.train(rows, eta, ramp=not started, held_out=held_out)
+        ended = len(trained.curve) < settings.n_epochs
         if not started:
             settings = settings.shorter(LATER)
         layers, started = trained.layers, True
         theta = layers.flat()
         n_iter = len(trained.curve)
-        solution = Solution(theta, objective.value(theta, eta), np.nan, n_iter, True)
+        solution = Solution(theta, objective.value(theta, eta), np.nan, n_iter, ended)
         yield Reached(eta, solution, n_iter, trained.curve, trained.best)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import xlog1py, xlogy
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from evenrisk._estimator import PenalisedClassifier, Problem, TrainingData
-from evenrisk._validation import check_choice, check_flag, check_fraction, check_member, check_number
+from evenrisk._validation import check_choice, check_flag, check_fraction, check_member, check_number, tell
 from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.neural_network._batches import Rows
@@ -30,6 +32,7 @@ from evenrisk.parity import PARITIES, Parity
 SOLVERS = ("auto", "adam", "lbfgs")
 SMALL = 10_000  # rows: up to here "auto" takes all of them at once
 EPOCHS, ITERATIONS = 30, 200  # max_iter=None
+CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
 FOLDS = 5  # of the fits that calibration needs beside the one
 
 
@@ -211,7 +214,33 @@ class NetworkClassifier(PenalisedClassifier):
         self.solver_ = self._solver
         self.loss_curve_ = list(point.curve)
         self.best_loss_ = point.best
+        self._say_if_not_converged(point, data)
         self.__dict__.pop("_adam", None)
+
+    def _say_if_not_converged(self, point: Reached, data: TrainingData) -> None:
+        """Say so where a constant would do better, or where max_iter cut a clear fall short.
+
+        A network that is trained to the end is not always a better one, so max_iter alone is no reason.
+        """
+        share = np.average(data.y, weights=data.weight.astype(np.float64))
+        constant = -float(xlogy(share, share) + xlog1py(1 - share, -share))
+        curve, last = np.array(point.curve), max(len(point.curve) // 10, 1)
+        fall = float(curve[:-last].min() - curve.min()) if len(curve) > last else 0.0
+        lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
+        if self._solver == "adam":
+            lower += f", lower or raise learning_rate_init (now {self.learning_rate_init:g})"
+        if point.solution.value > constant + CLEAR:
+            tell(
+                f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
+                f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
+                ConvergenceWarning,
+            )
+        elif fall > CLEAR and not point.solution.converged:
+            tell(
+                f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
+                f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
+                ConvergenceWarning,
+            )
 
     def _unseen_scores(self, problem: Problem, point: Any, data: TrainingData) -> np.ndarray:
         """Scores of every row from one of five networks, fitted without a fifth of the rows."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import (
@@ -14,7 +13,6 @@ from evenrisk._validation import (
     MissingSensitiveFeatures,
     check_alignment,
     check_binary,
-    check_features,
     check_groups,
     check_length,
     check_weight,
@@ -46,8 +44,7 @@ class PiecewiseClassifier(NetworkClassifier):
             )
         first = not hasattr(self, "coefs_")
         check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        check_features(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self._dtypes(), reset=first)
+        X = self._validated(X, reset=first)
         if not first:
             self._check_same_layers()
         n = X.shape[0]

@@ -64,7 +64,9 @@ class Comparison:
         nothing = [(cell, n_cells) for cell in range(n_cells)] if self.unbiased else []
         return np.array(group_pairs(self.n_strata, self.n_groups) + nothing)
 
-    def evaluate(self, g: Array, cells: Cells, memory: CellMemory | None) -> tuple[Array, Array]:
+    def evaluate(
+        self, g: Array, cells: Cells, memory: CellMemory | None, exponent: Array
+    ) -> tuple[Array, Array]:
         """E_f of the batch of all processes, and its gradient in the scores at hand (n,)."""
         shift = self._shift(g, cells)
         placed = self.distance.placed(g - shift)
@@ -72,7 +74,7 @@ class Comparison:
         batch = known = self._over_workers(self._sums(placed, cells, norm))
         if memory is not None:
             present = batch.w * batch.w / _safe(batch.w2)
-            scores, code, weight = memory.filling(g, present)
+            scores, code, weight = memory.filling(g, present, exponent)
             remembered = cells._replace(code=code, weight=weight)
             recalled = self.distance.placed(scores - shift)
             known = known.plus(self._sums(recalled, remembered, self._norms(recalled)[0]))

@@ -11,14 +11,24 @@ from torch import Tensor, nn
 
 from evenrisk._types import Array, Cells
 from evenrisk._validation import check_flag, check_member, check_number
+from evenrisk._xp import namespace
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.nn._batch import Comparison
-from evenrisk.nn._inputs import Batch, check_batch, complain, emptied, laid_out, sound_rows
+from evenrisk.nn._inputs import (
+    Batch,
+    check_batch,
+    complain,
+    emptied,
+    in_units,
+    laid_out,
+    magnitude,
+    sound_rows,
+)
 from evenrisk.nn._memory import CellMemory
-from evenrisk.nn._workers import Graft
+from evenrisk.nn._workers import Graft, largest
 from evenrisk.parity import PARITIES, Parity, cell_codes
 
-Rows = tuple[Array, Array, Array]  # score, cell and weight of each
+Rows = tuple[Array, Array, Array, Array]  # score, cell and weight of each, and the weights' exponent
 
 
 class ParityLoss(nn.Module):
@@ -154,7 +164,7 @@ class ParityLoss(nn.Module):
     def _on_host(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
         if not sound_rows(batch, self.n_groups).all():
             complain(batch, self.n_groups)
-        rows = laid_out(batch, self.cell_of.cpu().numpy(), self.n_groups)
+        rows = self._in_units(*laid_out(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
         return rows, *self._evaluate(rows, self.pairs.cpu().numpy(), memory)
 
     def _on_device(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
@@ -162,7 +172,8 @@ class ParityLoss(nn.Module):
         sound = sound_rows(batch, self.n_groups)
         all_sound = sound.all()
         with torch.autocast(device.type, enabled=False):
-            rows = laid_out(emptied(batch, sound), self.cell_of.to(device), self.n_groups)
+            laid = laid_out(emptied(batch, sound), self.cell_of.to(device), self.n_groups)
+            rows = self._in_units(*laid, memory)
             value, gradient = self._evaluate(rows, self.pairs.to(device), memory)
         if torch.compiler.is_compiling():  # a look at values would break the graph
             value = torch.where(all_sound, value, torch.nan)
@@ -171,10 +182,17 @@ class ParityLoss(nn.Module):
             complain(batch, self.n_groups)
         return rows, value, gradient
 
+    def _in_units(self, g: Array, code: Array, weight: Array, memory: CellMemory | None) -> Rows:
+        """Put the weights into units of the largest that anybody has, in a batch or in the memory."""
+        exponent = largest(magnitude(weight), self.process_group)
+        if memory is not None:
+            exponent = namespace(exponent).maximum(exponent, memory.magnitude(g))
+        return g, code, in_units(weight, exponent, g.dtype), exponent
+
     def _evaluate(self, rows: Rows, pairs: Array, memory: CellMemory | None) -> tuple[Array, Array]:
-        g, code, weight = rows
+        g, code, weight, exponent = rows
         cells = Cells(code, weight, self.n_cells, pairs, None)
-        return self._comparison.evaluate(g, cells, memory)
+        return self._comparison.evaluate(g, cells, memory, exponent)
 
 
 def stays_in_torch(scores: Tensor) -> bool:

@@ -3,7 +3,9 @@
 Conventions
 -----------
 recent (2, c, size) scores and weights of the last `size` rows of each cell, newest first; weight 0 where
-there is none yet. All shapes are known before the batch is, so that `torch.compile` can follow.
+there is none yet. Weights are in units of 2^exponent: it keeps its type when the module changes its own, so
+that weights of any size fit into half precision. All shapes are known before the batch is, so that
+`torch.compile` can follow.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from torch import Tensor, nn
 
 from evenrisk._types import Array
 from evenrisk._xp import arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
+from evenrisk.nn._inputs import LOWEST, in_units, magnitude
 from evenrisk.nn._workers import gathered
 
 
@@ -24,34 +27,53 @@ class CellMemory(nn.Module):
     """The last `size` rows of each cell; the same in all processes, in the order of their ranks."""
 
     recent: Tensor
+    exponent: Tensor
 
     def __init__(self, n_cells: int, size: int) -> None:
         super().__init__()
         self.n_cells, self.size = n_cells, size
         self.register_buffer("recent", torch.zeros(2, n_cells, size))
+        self.register_buffer("exponent", torch.zeros(1, dtype=torch.int64))
 
     def extra_repr(self) -> str:
         return f"n_cells={self.n_cells}, size={self.size}"
 
-    def remember(self, g: Array, code: Array, weight: Array, group: Any = None) -> None:
-        """Put the rows of a batch, of all processes, before those remembered."""
+    def remember(self, g: Array, code: Array, weight: Array, exponent: Array, group: Any = None) -> None:
+        """Put the rows of a batch, of all processes, before those remembered. Weights are in units of 2ᵉ."""
         new = newest(g, code, weight, self.n_cells, self.size)
-        old = self.recalled(g)
-        rows = torch.as_tensor(reduce(_onto, gathered(new, group), old)).to(self.recent)
+        old = self.recalled(g, exponent)
+        scores, weight = reduce(_onto, gathered(new, group), old)
+        more = magnitude(weight.reshape(-1))  # what was heaviest may have gone
+        rows = namespace(g).stack([scores, in_units(weight, more, g.dtype)])
+        rows = torch.as_tensor(rows).to(self.recent)
         if self.recent.dtype == torch.float16:
-            rows = torch.nan_to_num(rows)  # a weight beyond its range is as large as can be, not infinite
+            rows = torch.nan_to_num(rows)  # a score beyond its range is as large as can be, not infinite
         self.recent.copy_(rows)
+        self.exponent.copy_(torch.as_tensor(exponent + more))
 
-    def recalled(self, like: Array) -> Array:
-        """Give the rows in the library, place and precision of `like`."""
+    def magnitude(self, like: Array) -> Array:
+        """⌊log₂⌋ of the largest weight remembered (1,)."""
+        stored, unit = self._stored(like)
+        return namespace(like).maximum(magnitude(stored[1].reshape(-1)) + unit, 0 * unit + LOWEST)
+
+    def recalled(self, like: Array, exponent: Array) -> Array:
+        """Give the rows in the library, place and precision of `like`, weights in units of 2^exponent."""
+        xp = namespace(like)
+        stored, unit = self._stored(like)
+        return xp.stack([stored[0], in_units(stored[1], exponent - unit, like.dtype)])
+
+    def _stored(self, like: Array) -> tuple[Array, Array]:
+        """The rows as they are kept, and their exponent (1,) in float64, where `like` is."""
         if isinstance(like, np.ndarray):
-            return self.recent.detach().cpu().numpy().astype(like.dtype)
-        return self.recent.to(like)
+            # by way of double: NumPy does not know bfloat16
+            rows, unit = (x.detach().double().cpu().numpy() for x in (self.recent, self.exponent))
+            return rows.astype(like.dtype), unit
+        return self.recent.to(like), self.exponent.to(like.device, torch.float64)
 
-    def filling(self, like: Array, present: Array) -> tuple[Array, Array, Array]:
+    def filling(self, like: Array, present: Array, exponent: Array) -> tuple[Array, Array, Array]:
         """Give scores, cells and weights that fill each cell up to `size` rows; `present` (c,) are there."""
         xp = namespace(like)
-        scores, weight = self.recalled(like)
+        scores, weight = self.recalled(like, exponent)
         place = cast(arange(self.size, like), like.dtype) + 0.5
         wanted = place < self.size - present[:, None]
         code = arange(self.n_cells, like)[:, None] + 0 * as_index(weight)

@@ -26,6 +26,15 @@ def summed(x: Array, group: Any = None) -> Array:
     return total if isinstance(x, Tensor) else total.numpy()
 
 
+def largest(x: Array, group: Any = None) -> Array:
+    """The largest x of all processes; x itself where there is one."""
+    if workers(group) < 2:
+        return x
+    top = torch.as_tensor(x).clone()
+    distributed.all_reduce(top, op=distributed.ReduceOp.MAX, group=group)
+    return top if isinstance(x, Tensor) else top.numpy()
+
+
 def gathered(x: Array, group: Any = None) -> list[Array]:
     """Give everybody's x, in the order of their ranks."""
     if workers(group) < 2:

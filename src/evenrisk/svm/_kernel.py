@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import PenalisedClassifier, Point, Problem, TrainingData, distinct_rows
-from evenrisk._validation import check_choice, check_features, check_number
+from evenrisk._validation import check_choice, check_number
 from evenrisk.calibration import Line
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective
@@ -205,8 +205,7 @@ class FairKernelSVC(PenalisedClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        check_features(X)
-        X = validate_data(self, X, accept_sparse=self._sparse, dtype=np.float64, reset=False)
+        X = self._validated(X, accept_sparse=self._sparse, reset=False)
         support = self.support_ if self._precomputed else self.support_vectors_
         alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
         step = max(BLOCK_BYTES // (8 * len(alpha)), 1)
