@@ -54,9 +54,9 @@ class Inferred:
         Exact at any sample size and with ties: a score that has nothing to do with the attribute (within
         each label, where the rule looks at labels) gets a p-value of at most p with probability at most p.
         That includes weights which differ between groups and not within them. Weights that vary within a
-        group make the test approximate: in simulations false positives at 5 % were between 3 and 7 %, and up
-        to 8 % for a small group whose weights, unlike the others', depend on its scores. Above 100,000 rows
-        in a stratum the permutations are replaced by their normal limit.
+        group make the test approximate: in simulations false positives at 5 % were between 3 and 7 %, and
+        between 1 and 9 % for a small group whose weights, unlike the others', depend on its scores. Above
+        100,000 rows in a stratum the permutations are replaced by their normal limit.
 
         Parameters
         ----------
