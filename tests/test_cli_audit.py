@@ -307,7 +307,9 @@ def test_bad_input_as_a_process(tmp_path):
 def small_report():
     score = np.arange(200) % 97 / 97
     with pytest.warns(SmallCellWarning):
-        return audit(None, score, sensitive_features=["f"] * 180 + ["m"] * 20, n_resamples=100)
+        return audit(
+            None, score, sensitive_features=["f"] * 180 + ["m"] * 20, n_resamples=100, max_gap=[0.0001, 1]
+        )
 
 
 @pytest.fixture
@@ -464,14 +466,6 @@ def test_an_interrupted_process_ends_with_130(tmp_path):
     assert child.returncode == 130
     assert said.strip() == b""
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
-    path = write(tmp_path / "in.csv", GOOD + "0.5,x,z,1\n")
-    done = run(path, "--score", "score", "--group", "sex")
-    assert done.exit_code == 0
-    assert "Warning: Only 1 row in group 'x', fewer than 30" in done.stderr
-    assert "x 1" in done.stdout
 
 
 @pytest.mark.parametrize("parity", [(), ("--parity", "equalized_odds")])

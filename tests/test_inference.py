@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, ks_2samp, kstest, kstwo, kstwobign
+from sklearn.linear_model import PoissonRegressor
 
 from evenrisk.exceptions import SmallCellWarning
 from evenrisk.metrics import _permutation, _resampling, inference, threshold_profile
@@ -449,8 +450,8 @@ def test_the_limit_is_held_against_its_own_bins(monkeypatch, parity):
     coarse = _permutation.permutations(a.profile._rows, 1, 0).measured
     t = Binned.of(a.profile._rows).thresholds
     assert len(t) <= 64
-    # the mean square, of which a millionth is added, is over the bins that the stratum has rows in
-    assert coarse == pytest.approx(statistic_of(a, t), rel=1e-6)
+    # the classes of scores in which weights are compared end at bins, and the mean square is over bins too
+    assert coarse == pytest.approx(statistic_of(a, t), rel=1e-4)
     assert coarse < every
 
 
@@ -707,9 +708,9 @@ def rejections(times, sizes, draw, seed=0):
     rng, found, group = np.random.default_rng(seed), 0, np.repeat(np.arange(len(sizes)), sizes)
     for _ in range(times):
         score = rng.random(len(group))
-        profile = threshold_profile(
-            None, score, sensitive_features=group, sample_weight=draw(rng, group, score)
-        )
+        weight = draw(rng, group, score)
+        score = np.where(score > 0.95, score, 0.0) if weight.max() == 5 else score
+        profile = threshold_profile(None, score, sensitive_features=group, sample_weight=weight)
         found += profile.test(99, random_state=rng).p_value <= 0.05
     return found / times
 
@@ -736,12 +737,16 @@ def test_weights_of_whole_groups_change_nothing(parity, ratio):
         ((450, 50), lambda rng, group, score: np.where(group == 1, np.exp(rng.normal(size=500)), 1.0)),
         ((450, 50), lambda rng, group, score: np.where(group == 0, np.exp(rng.normal(size=500)), 5.0)),
         ((60, 60, 60), lambda rng, group, score: np.exp(3 * score) * (1 + group)),
+        ((50, 50), lambda rng, group, score: np.where(score > 0.95, 5.0, 1.0)),
     ],
-    ids=["of groups", "vary in the small group", "vary in the large group", "depend on the score"],
+    ids=["of groups", "vary in the small group", "vary in the large group", "depend on the score", "rare"],
 )
 def test_weights_make_no_difference_out_of_noise(sizes, draw):
-    """300 samples, 5 % plus or minus 3.5 (2.8 standard errors); benchmarks/permutation.py has many more."""
-    assert 0.015 <= rejections(300, sizes, draw) <= 0.085
+    """300 samples, 5 % plus or minus 3.5 (2.8 standard errors); benchmarks/permutation.py has many more.
+
+    The rare heavy ones leave so few arrangements that the test can only be cautious.
+    """
+    assert (0.0 if len(sizes) == 2 and sizes[0] == 50 else 0.015) <= rejections(300, sizes, draw) <= 0.085
 
 
 def test_a_difference_is_found():
@@ -750,13 +755,40 @@ def test_a_difference_is_found():
 
 
 def relative(a):
-    """Weights divided by the mean of their cell: a group's distribution function does not notice."""
+    """Weights divided by how heavy their group is among rows of about the same score, see below."""
     weight = np.ones(len(a.y)) if a.weight is None else a.weight.copy()
-    for label in LABELS[a.parity]:
-        for name in np.unique(a.group):
-            mine = (a.group == name) & ((a.y == label) if label is not None else True)
-            weight[mine] /= weight[mine].mean()
+    codes = np.unique(a.group, return_inverse=True)[1]
+    for rows in strata(a):
+        ends = np.flatnonzero(np.append(np.diff(a.score[rows]) > 0, True))
+        weight[rows] /= _permutation._scales(codes[rows], weight[rows], ends)[codes[rows]]
     return weight
+
+
+def test_scales_of_weights_are_those_of_a_poisson_regression():
+    """log E[w] = group + class of score, ten classes of equal size, by scikit-learn's regression."""
+    rng = np.random.default_rng(0)
+    score = np.sort(rng.random(500))
+    group = rng.choice(3, 500, p=[0.5, 0.3, 0.2])
+    weight = rng.exponential(size=500) * np.array([1.0, 9.0, 0.2])[group] * np.exp(3 * score)
+    last = np.searchsorted(np.arange(500), np.linspace(0, 499, 11)[1:])
+    classes = np.searchsorted(last, np.arange(500))
+    design = np.column_stack([group == 1, group == 2, *(classes == c for c in range(1, 10))]).astype(float)
+    witness = PoissonRegressor(alpha=0, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(
+        design, weight
+    )
+    got = _permutation._scales(group, weight, np.arange(500))
+    np.testing.assert_allclose(np.log(got[1:] / got[0]), witness.coef_[:2], atol=1e-6)
+
+
+def test_scales_of_weights_do_not_depend_on_who_has_the_heavy_scores():
+    """Weight 5 where the score is above 0, times 9 in one group: it has all such rows, none, or half."""
+    score = np.repeat([0.0, 1.0], [90, 10])
+    ends = np.array([89, 99])
+    for group in (np.repeat([1, 0], [50, 50]), np.repeat([0, 1], [50, 50]), np.arange(100) % 2):
+        weight = np.where(score > 0, 5.0, 1.0) * np.where(group == 1, 9.0, 1.0)
+        got = _permutation._scales(group, weight, ends)
+        assert got[1] / got[0] == pytest.approx(9, rel=1e-12)
+    assert _permutation._scales(group, np.where(group == 1, 9.0, 1.0), ends).tolist() == [1, 9]
 
 
 def noise(weight, inside):

@@ -81,6 +81,7 @@ def test_eta_zero_is_libsvms_machine_at_the_default_tolerance(compas):
     assert np.abs(ours.decision_function(X) - reference.decision_function(X)).max() < 5e-3
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")  # a ridge of 1e4 leaves nothing
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e4])
 def test_a_given_ridge_is_libsvms_C(some, alpha):
     X, y, _ = some
@@ -369,6 +370,7 @@ def test_shared_rows_multiply_like_the_rows_written_out():
 # ---------------------------------------------------------------- edges
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")  # of features that are constant
 def test_scale_is_the_weighted_variance(some):
     X, y, _ = some
     times = np.random.default_rng(0).integers(1, 4, len(y))

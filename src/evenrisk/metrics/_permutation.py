@@ -5,12 +5,13 @@ the groups move, within each stratum. Under the null every arrangement is as lik
 test by them is exact. Above 100,000 rows in a stratum the arrangements are replaced by their normal limit.
 
 Weights. A group's distribution function does not change when all of its weights are multiplied by one number,
-so each cell's weights are first divided by their mean. Weights that differ between groups but not within them
-then have no effect at all, and the test stays exact. Weights that vary within a group make some arrangements
-noisier than others, so every deviation is divided by its own standard error, √(Σw²/W²) of the two sides.
-The test is then approximate. Moving the scores alone, away from their weights, was tried and fails wherever
-weights depend on scores; so does drawing noise for each row where few rows carry a tail
-(`benchmarks/permutation.py` has the figures).
+so each group's weights are first divided by how much heavier its rows are than others of the same score.
+Weights that differ between groups but not within them then have no effect at all, and the test stays exact.
+Weights that vary within a group make some arrangements noisier than others, so every deviation is divided by
+its own standard error, √(Σw²/W²) of the two sides; the test is then approximate. Three other ways were tried and fail
+(`benchmarks/RESULTS.md` has the figures): dividing by each group's mean weight where weights depend on scores
+and one group by chance has none of the rare heavy ones; moving the scores alone, away from their weights,
+wherever weights depend on scores; drawing noise for each row where few rows carry a tail.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from evenrisk.metrics._resampling import CHUNK, LARGE_CELL, Binned, generator
 
 LARGE_STRATUM = 100_000
 TIE_BREAK = 1e-6  # of the mean square deviation: it decides between arrangements whose largest ones are equal
+CLASSES = 10  # of scores, within which the weights of groups are compared
+MOST_TURNS = 200  # a handful are usual
 LEAST_REST = 1e-12  # of all weight: what is left for the other groups where one has nearly everything
 
 
@@ -93,19 +96,23 @@ class _Arrangement:
     """
 
     group: np.ndarray  # (n,)
-    weight: np.ndarray  # (n,) with a mean of 1 in every group
+    weight: np.ndarray  # (n,) as heavy in one group as in another, among rows of about the same score
     ends: np.ndarray  # (m,) last row of each bin
 
     @classmethod
     def of(cls, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> _Arrangement:
-        """Divide the weights of every group by their mean."""
-        mean = np.bincount(group, weight) / np.bincount(group)
-        return cls(group, weight / mean[group], ends)
+        """Make the weights of the groups comparable."""
+        return cls(group, weight / _scales(group, weight, ends)[group], ends)
 
     @cached_property
     def counts(self) -> np.ndarray:
         """Rows of each group (k,)."""
         return np.bincount(self.group)
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Weight of each group (k,)."""
+        return np.bincount(self.group, self.weight)
 
     @cached_property
     def bins(self) -> np.ndarray:
@@ -121,9 +128,7 @@ class _Arrangement:
     @cached_property
     def units(self) -> np.ndarray:
         """What each group's deviation is multiplied by to become z (k,)."""
-        return self._units(
-            np.bincount(self.group, self.weight), np.bincount(self.group, self.weight * self.weight)
-        )
+        return self._units(self.totals, np.bincount(self.group, self.weight * self.weight))
 
     def _units(self, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
         """z / (F_g − F) for a group with Σw = `total` and Σw² = `squares`."""
@@ -185,7 +190,7 @@ class _Arrangement:
         ]
         # dealt out of one pack, the groups together are everybody
         everybody = sum(
-            walk * (count / len(self.group)) for walk, count in zip(walks, self.counts, strict=True)
+            walk * share for walk, share in zip(walks, self.totals / self.totals.sum(), strict=True)
         )
         return self._largest(walk - everybody for walk in walks)
 
@@ -210,7 +215,7 @@ class _Arrangement:
         )
         known = mass > 0
         ratio = np.where(known, square, square.sum(axis=0)) / np.where(known, mass, mass.sum(axis=0))
-        return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.counts[:, None])
+        return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.totals[:, None])
 
     def _drawn(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
         """F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
@@ -223,3 +228,28 @@ class _Arrangement:
         mine = self.weight[self.group == g]
         noise = np.sqrt((mine @ mine) / mine.sum() ** 2 * total**2 / squares)
         return (running / total[:, None] - self.below) * noise[:, None]
+
+
+def _scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How heavy the rows of each group are, compared with others of about the same score (k,).
+
+    c_g of the model E[w | group, score] = c_g · a(score), the score in up to ten classes, fitted by giving
+    each group and each class its own total in turn. Mean weights would not do: they differ also because
+    one group has more rows of a heavy score, and that is what is being tested.
+    """
+    counts = np.bincount(group)
+    one_of_each = np.zeros(len(counts))
+    one_of_each[group] = weight
+    if (weight == one_of_each[group]).all():
+        return one_of_each
+    last = np.unique(ends[np.searchsorted(ends, np.linspace(0, len(group) - 1, CLASSES + 1)[1:])])
+    m = len(last)
+    into = group * m + np.repeat(np.arange(m), np.diff(last, prepend=-1))
+    rows = np.bincount(into, minlength=len(counts) * m).reshape(-1, m)
+    total = np.bincount(into, weight, len(counts) * m).reshape(-1, m)
+    c = np.full(len(counts), weight.mean())
+    for _ in range(MOST_TURNS):
+        before, c = c, total.sum(axis=1) / (rows @ (total.sum(axis=0) / (c @ rows)))
+        if np.abs(c - before).max() <= 1e-14 * c.max():
+            break
+    return c

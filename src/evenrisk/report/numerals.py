@@ -6,6 +6,7 @@ Halves are rounded up, as a browser's ``toFixed`` does: the script and Python wr
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -138,9 +139,10 @@ def threshold_writer(
 
 
 def read(text: str) -> float:
-    """Read a number that was written here."""
+    """Read a number that was written here; one that was rounded up beyond the largest float is that float."""
     number, _, power = text.replace("−", "-").partition("×10")
-    return float(f"{number}e{power.translate(_PLAIN) or 0}")
+    value = float(f"{number}e{power.translate(_PLAIN) or 0}")
+    return value if math.isfinite(value) else math.copysign(sys.float_info.max, value)
 
 
 def _shortest(value: float, scores: np.ndarray | None) -> Decimal:
