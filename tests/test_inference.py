@@ -1265,6 +1265,16 @@ def test_what_may_have_gone_unseen_is_told_by_the_smaller_group(weighted):
     assert width == pytest.approx(1 - 0.05 ** (1 / effective), rel=1e-6)
 
 
+@pytest.mark.parametrize("tiny", [1e-140, 1e-170, 1e-290])
+def test_groups_of_very_different_weight_have_the_same_band(tiny):
+    """A group's distribution function is the same whatever its rows weigh, all alike."""
+    a = people(sizes=(40, 90), steps=10)
+    light = replace(a, weight=np.where(a.group == "b", tiny, 1.0))
+    widths = [each.profile.band(n_resamples=50, random_state=0).half_width for each in (a, light)]
+    np.testing.assert_allclose(*widths, rtol=1e-9)
+    assert light.profile.test(50, random_state=0).p_value == a.profile.test(50, random_state=0).p_value
+
+
 @pytest.mark.parametrize("score", ["constant", "separate"])
 def test_what_never_moves_when_resampled_is_not_certain(score):
     """Groups that are all alike in 40 rows each may differ in the 41st: 1 − 0.05^(1/40) of them, 7.2 %."""

@@ -25,6 +25,7 @@ FLATTEST = 0.01  # least slope, per standard deviation of g: where scores rank p
 BLEND = 0.05  # share of the line in the isotonic map
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of the largest g: a smaller spread is no spread
 EXACT = 1e-12  # relative length of the last step, and how far rounding may raise the loss
+MOST_TIMES = 2.0**53  # float64 has no fractions beyond
 COUNT_ROUNDING = 8  # eps: how far a quotient of two weights may be from the whole number that it means
 MAX_ITER = 50  # five to ten are usual
 
@@ -121,7 +122,8 @@ def weight_of_one_row(weight: np.ndarray) -> float:
     present = weight[weight > 0]
     times = present.astype(np.float64) / float(present.min())
     rounding = COUNT_ROUNDING * float(np.finfo(present.dtype).eps) * times
-    whole = rounding.max() < 0.01 and bool((np.abs(times - np.round(times)) <= rounding).all())
+    off = np.abs(times - np.round(times))
+    whole = times.max() < MOST_TIMES and bool(((off == 0) | ((off <= rounding) & (rounding < 0.01))).all())
     return float(present.min() if whole else present.mean(dtype=np.float64))
 
 

@@ -89,8 +89,11 @@ class Binned:
     @cached_property
     def effective(self) -> np.ndarray:
         """Kish's effective number of rows of each cell (c,): (Σw)² / Σw², n without weights."""
-        squares = np.bincount(self.code, self.weight**2, self.n_cells)
-        return self.mass.sum(axis=1) ** 2 / squares
+        largest = np.zeros(self.n_cells)
+        np.maximum.at(largest, self.code, self.weight)
+        relative = self.weight / largest[self.code]  # squares of tiny weights would vanish
+        total, squares = (np.bincount(self.code, power, self.n_cells) for power in (relative, relative**2))
+        return total**2 / squares
 
     def deviations(self, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Draw F* − F, a chunk of resamples at a time (b, c, m)."""
