@@ -24,6 +24,7 @@ TIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "continuous": lambda s: s,
     "10 steps": lambda s: np.floor(10 * s),
     "90 % in one": lambda s: np.where(s < 0.9, 0.0, s),
+    "97 % in one": lambda s: np.where(s < 0.97, 0.0, s),
 }
 
 
@@ -64,6 +65,11 @@ def with_score(score, last, rng):
     return score, 1 / (0.2 + 1.6 * score)
 
 
+def with_rare_scores(score, last, rng):
+    """Five times as much for the top 3 %, and nine times as much in the last group."""
+    return score, np.where(score < 0.97, 1.0, 5.0) * np.where(last, 9.0, 1.0)
+
+
 def with_score_in_last(score, last, rng):
     """Sampled thinly where scores are low, in the last group only, and weighted back."""
     score = np.where(last, _thinned(score), score)
@@ -85,6 +91,7 @@ WEIGHTS = {
     "uneven in the others": uneven_in_others,
     "uneven, 1 and 9 by group": uneven_by_group,
     "by score": with_score,
+    "by rare scores, 1 and 9 by group": with_rare_scores,
     "by score in the last group": with_score_in_last,
 }
 
