@@ -470,7 +470,8 @@ def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
     path = write(tmp_path / "in.csv", GOOD + "0.5,x,z,1\n")
     done = run(path, "--score", "score", "--group", "sex")
     assert done.exit_code == 0
-    assert "Warning: Only 1 row in group 'x', fewer than 30" in done.stderr
+    assert "Warning: Left out of demographic parity" in done.stderr
+    assert "group 'x', 1 row." in done.stderr
     assert "x 1" in done.stdout
 
 
@@ -487,8 +488,24 @@ def test_one_person_spoils_nothing(tmp_path, parity, limit, status):
     assert "Left out: group x, 1 row" in done.stdout
     assert "x (left out)" in done.stdout
     last = [each.stdout.splitlines()[-1] for each in (done, plain)]
-    assert last[0] == last[1]
+    assert last[0] == f"{last[1]} Left out: 1 group (1 of 201 rows)."
     assert last[0].startswith("PASS  score, " if status == 0 else "FAIL  score, ")
+
+
+def test_the_gate_says_how_many_it_did_not_judge_and_names_a_few(tmp_path):
+    alone = "".join(f"0.5,only {i:03},z,1\n" for i in range(100))
+    options = ("--score", "score", "--group", "sex", "--label", "late", "--max-gap", 0.9)
+    done = run(write(tmp_path / "in.csv", GOOD + alone), *options)
+    assert done.exit_code == 0
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("PASS  score, ")
+    assert last.endswith(" Left out: 100 groups (100 of 300 rows).")
+    warned = [line for line in done.stderr.splitlines() if "Left out of " in line]
+    assert len(warned) == 2
+    for line in warned:
+        assert "group 'only 003', 1 row" in line
+        assert line.endswith("; and 96 more groups.")
+        assert len(line) < 400
 
 
 def test_a_rule_asked_for_that_has_nobody_to_compare_is_bad_input(tmp_path):

@@ -678,8 +678,8 @@ def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
             | {"words": words.certificate(verdict, 0.3, 100, 0.95, method, "in every group")}
             for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
         ]
-        parity = {"max_gap": {"value": gap}, "certificates": made}
-        line = words.held(parity, 0.3, above=above, strict=strict)
+        parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": []}
+        line = words.held(parity, 0.3, 900, above=above, strict=strict)
         fails = by[0] != "certified" if strict else above
         assert ("is within 0.3" in line) is not fails
         assert (" exceeds 0.3." in line) is above

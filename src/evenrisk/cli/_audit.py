@@ -188,7 +188,7 @@ def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, 
             above = gap > limit + 1e-12  # equal gaps may differ in their last digit
             fails = made["verdict"] != "certified" if strict else above
             failed += fails
-            found = held(parity, limit, above=above, strict=strict)
+            found = held(parity, limit, summary["rows"], above=above, strict=strict)
             told = f"{shown(score['name'])}, {parity['words']}: {found}"
             click.secho(f"{'FAIL' if fails else 'PASS'}  {told}", fg="red" if fails else "green")
     return 1 if failed else 0
