@@ -203,6 +203,24 @@ def test_the_positive_outcome(compas, tmp_path):
         summary = json.loads((tmp_path / "l.json").read_text())
         assert summary["label"]["positive"] == (positive or "late")
         assert summary["scores"][0]["auc"]["overall"]["value"] == pytest.approx(auc, abs=1e-3)
+        said = (
+            "--label has the labels 'in time', 'late': 'late', the last in alphabetical order, is taken as "
+        )
+        assert (f"Warning: {said}" in done.stderr) == any(said in each for each in summary["warnings"])
+        assert (said in done.stderr) == (positive is None)
+
+
+@pytest.mark.parametrize(
+    ("values", "guessed"),
+    [("01", False), (("1.0", "10"), False), (("False", "True"), False), (("yes", "No"), "'No', 'yes'")],
+)
+def test_a_positive_outcome_is_guessed_among_words_alone(tmp_path, values, guessed):
+    rows = "".join(f"{i % 97 / 97},{'fm'[i % 2]},{values[i // 3 % 2]}\n" for i in range(200))
+    path = write(tmp_path / "in.csv", "score,sex,late\n" + rows)
+    done = run(path, "--score", "score", "--group", "sex", "--label", "late")
+    assert done.exit_code == 0
+    assert ("Pass --positive to say which one it is." in done.stderr) == bool(guessed)
+    assert not guessed or f"--label has the labels {guessed}: 'yes', the last" in done.stderr
 
 
 def write(path, text, encoding="utf-8"):
@@ -307,7 +325,9 @@ def test_bad_input_as_a_process(tmp_path):
 def small_report():
     score = np.arange(200) % 97 / 97
     with pytest.warns(SmallCellWarning):
-        return audit(None, score, sensitive_features=["f"] * 180 + ["m"] * 20, n_resamples=100)
+        return audit(
+            None, score, sensitive_features=["f"] * 180 + ["m"] * 20, max_gap=[0.0001, 1], n_resamples=100
+        )
 
 
 @pytest.fixture
@@ -553,6 +573,24 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     assert option in done.stderr
     assert words in done.stderr
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["closed", "file"]
+
+
+def test_a_file_name_reaches_no_terminal_raw(tmp_path, monkeypatch):
+    data = write(tmp_path / "in.csv", GOOD)
+    options = ("--score", "score", "--group", "sex")
+    red, shown = tmp_path / "\x1b[31mred", f"{tmp_path}/\\x1b[31mred"
+    done = run(data, *options, "--html", red)
+    assert f"Written: {shown}\n" in done.stdout
+    for more in (("--html", red / "a"), ("--html", red, "--json", red)):
+        refused = run(data, *options, *more)
+        assert refused.exit_code == 2
+        assert shown in refused.stderr
+        assert "\x1b" not in done.output + refused.output
+    refused = run(red, *options, "--html", red)
+    assert f"must not be the file that is read, got {shown}" in refused.stderr
+    monkeypatch.setattr("evenrisk.cli._audit.write_texts", raising(OSError(errno.ENOSPC, "No space left")))
+    refused = run(data, *options, "--html", red)
+    assert f"could not write {shown}: No space left" in refused.stderr
 
 
 def test_a_full_disk(folder, tmp_path):

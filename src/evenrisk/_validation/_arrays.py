@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from evenrisk._validation._names import shown
 from evenrisk._validation._warnings import MisalignedIndexWarning, tell
 
 T = TypeVar("T")
@@ -150,6 +151,20 @@ def check_positive(
             f"{listed(list(labels))}"
         )
     return found[code].astype(np.int8), [label for label in labels if label != pos_label]
+
+
+def guessed_label(name: str, labels: Any, argument: str) -> str:
+    """Say which of two labels was taken as positive; nothing where they are numbers or booleans.
+
+    `argument` is what would name the positive one.
+    """
+    if not isinstance(labels[0], str):
+        return ""
+    both, last = (listed(some, quote=lambda label: shown(repr(label))) for some in (labels, labels[-1:]))
+    return (
+        f"{name} has the labels {both}: {last}, the last in alphabetical order, is taken as the positive "
+        f"label, the one a high score stands for. Pass {argument} to say which one it is"
+    )
 
 
 def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:

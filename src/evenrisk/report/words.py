@@ -80,7 +80,8 @@ def chosen(favourable: str) -> str:
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """The verdict on one score column under one rule: how large, whether by chance, whether under a limit."""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
-    return " ".join([*parts, *_limits(parity["certificates"]), *_not_compared(parity, summary["label"])])
+    parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary["label"])]
+    return " ".join(part for part in parts if part)
 
 
 def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
@@ -116,6 +117,8 @@ def _opening(parity: dict[str, Any], where: str) -> str:
 
 def _chance(parity: dict[str, Any], level: float) -> str:
     p, high = probability(parity["p_value"]), points(parity["max_gap"]["high"])
+    if parity["max_gap"]["value"] == 0:  # nothing was found that chance could explain
+        return f"The true gap may be up to {high} points." if parity["max_gap"]["high"] else ""
     if parity["p_value"] <= min(1 - level, 0.05):
         return f"This is more than chance ({p})."
     return f"It is not shown to be more than chance ({p}); the true gap may be up to {high} points."
