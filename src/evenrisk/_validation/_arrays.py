@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, TypeVar
@@ -146,9 +147,10 @@ def check_positive(
     _refuse_dates(np.asarray(labels), name)
     found = np.array([bool(label == pos_label) for label in labels])
     if (not found.any() or found.all()) and len(found) > 2 - at_least:
+        if found.any():
+            raise ValueError(f"`{name}` must have 2 or more labels, got 1 ({listed(list(labels))})")
         raise ValueError(
-            f"`{argument}` must be one of two or more labels in `{name}`, got {pos_label!r} and labels "
-            f"{listed(list(labels))}"
+            f"`{argument}` must be a label in `{name}` ({listed(list(labels))}), got {pos_label!r}"
         )
     return found[code].astype(np.int8), [label for label in labels if label != pos_label]
 
@@ -175,8 +177,10 @@ def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
         # pandas hashes Python strings, not fixed-width ones
         return pd.factorize(values.astype(object) if values.dtype.kind in "SU" else values)
     except TypeError as error:
+        found = re.search(r"unhashable type: '([^']+)'", str(error))
+        came = f"entries of type {found[1]}" if found else str(error)
         raise ValueError(
-            f"`{name}` must have text, numbers, booleans or dates for entries, got an {error}"
+            f"`{name}` must have text, numbers, booleans or dates for entries, got {came}"
         ) from error
 
 
@@ -215,7 +219,9 @@ def _numbers(name: str, values: Any, dtype: Any = None) -> np.ndarray:
             array = np.asarray(array.tolist())  # a list of float32 is float32
         narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 8
         return array.astype(dtype or (array.dtype if narrow else np.float64), copy=False)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise ValueError(f"`{name}` must be numbers, got an integer too large for float64") from error
+    except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers, got {error}") from error
 
 

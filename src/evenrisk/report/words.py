@@ -97,8 +97,14 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
         f"{higher} is {verb} {points(gap['value'])} points more often than {lower} "
         f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
-        f"chance alone would give {span(floor['mean'], floor['p95'])} points."
+        f"chance alone would give {_by_chance(floor['mean'], floor['p95'])}."
     )
+
+
+def _by_chance(mean: float, p95: float) -> str:
+    """Mean and 95 % point of the gaps that chance gives: 4 points on average, and rarely more than 7."""
+    ends = span(mean, p95).split(" to ")
+    return f"{ends[0]} points" + (f" on average, and rarely more than {ends[1]}" if ends[1:] else "")
 
 
 def _few(worst: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
