@@ -361,9 +361,13 @@ def test_what_counts_as_one_row():
     assert weight_of_one_row(np.array([12285.0, 77516, 83311])) == pytest.approx(57704)  # a survey's
     for factor in (0.1, 1 / 3, 7, 9503.17, 1e-30, 1e30):
         for dtype in (np.float64, np.float32):
-            counts = (factor * np.array([1, 2, 3, 500])).astype(dtype)
+            counts = (factor * np.array([1, 2, 3, 30])).astype(dtype)
             assert weight_of_one_row(counts) == pytest.approx(factor, rel=1e-6)
-    assert weight_of_one_row(np.array([1, 3, 20_000], dtype=np.float32)) == 1
+    assert weight_of_one_row(np.array([1.0] * 3000 + [20_000], dtype=np.float32)) == 1
+    assert weight_of_one_row((0.1 * np.array([1, 2, 3])).astype(np.float32).astype(float)) == np.float32(0.1)
+    assert weight_of_one_row(np.array([0.01] + [1.0] * 99)) == pytest.approx(0.9901)  # not 100 rows each
+    assert weight_of_one_row(np.array([1.0] + [130.0, 77, 251] * 5)) == pytest.approx(2291 / 16)
+    assert [weight_of_one_row(np.array([1.0, many])) for many in (19, 20)] == [1, 10.5]  # a mean of ten
     many = np.array([1.0, 1e6 + 0.25], dtype=np.float32)  # the second is no count
     assert weight_of_one_row(many) == pytest.approx(500_000.6, rel=1e-6)
     assert weight_of_one_row(np.array([1.0, 1e20])) == 5e19

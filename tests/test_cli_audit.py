@@ -203,6 +203,24 @@ def test_the_positive_outcome(compas, tmp_path):
         summary = json.loads((tmp_path / "l.json").read_text())
         assert summary["label"]["positive"] == (positive or "late")
         assert summary["scores"][0]["auc"]["overall"]["value"] == pytest.approx(auc, abs=1e-3)
+        said = (
+            "--label has the labels 'in time', 'late': 'late', the last in alphabetical order, is taken as "
+        )
+        assert (f"Warning: {said}" in done.stderr) == any(said in each for each in summary["warnings"])
+        assert (said in done.stderr) == (positive is None)
+
+
+@pytest.mark.parametrize(
+    ("values", "guessed"),
+    [("01", False), (("1.0", "10"), False), (("False", "True"), False), (("yes", "No"), "'No', 'yes'")],
+)
+def test_a_positive_outcome_is_guessed_among_words_alone(tmp_path, values, guessed):
+    rows = "".join(f"{i % 97 / 97},{'fm'[i % 2]},{values[i // 3 % 2]}\n" for i in range(200))
+    path = write(tmp_path / "in.csv", "score,sex,late\n" + rows)
+    done = run(path, "--score", "score", "--group", "sex", "--label", "late")
+    assert done.exit_code == 0
+    assert ("Pass --positive to say which one it is." in done.stderr) == bool(guessed)
+    assert not guessed or f"--label has the labels {guessed}: 'yes', the last" in done.stderr
 
 
 def write(path, text, encoding="utf-8"):
@@ -308,7 +326,7 @@ def small_report():
     score = np.arange(200) % 97 / 97
     with pytest.warns(SmallCellWarning):
         return audit(
-            None, score, sensitive_features=["f"] * 180 + ["m"] * 20, n_resamples=100, max_gap=[0.0001, 1]
+            None, score, sensitive_features=["f"] * 180 + ["m"] * 20, max_gap=[0.0001, 1], n_resamples=100
         )
 
 
@@ -468,6 +486,15 @@ def test_an_interrupted_process_ends_with_130(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_group_of_one_row_is_a_warning_that_names_it(tmp_path):
+    path = write(tmp_path / "in.csv", GOOD + "0.5,x,z,1\n")
+    done = run(path, "--score", "score", "--group", "sex")
+    assert done.exit_code == 0
+    assert "Warning: Left out of demographic parity" in done.stderr
+    assert "group 'x', 1 row." in done.stderr
+    assert "x 1" in done.stdout
+
+
 @pytest.mark.parametrize("parity", [(), ("--parity", "equalized_odds")])
 @pytest.mark.parametrize(("limit", "status"), [(0.9, 0), (0.001, 1)])
 def test_one_person_spoils_nothing(tmp_path, parity, limit, status):
@@ -481,8 +508,24 @@ def test_one_person_spoils_nothing(tmp_path, parity, limit, status):
     assert "Left out: group x, 1 row" in done.stdout
     assert "x (left out)" in done.stdout
     last = [each.stdout.splitlines()[-1] for each in (done, plain)]
-    assert last[0] == last[1]
+    assert last[0] == f"{last[1]} Left out: 1 group (1 of 201 rows)."
     assert last[0].startswith("PASS  score, " if status == 0 else "FAIL  score, ")
+
+
+def test_the_gate_says_how_many_it_did_not_judge_and_names_a_few(tmp_path):
+    alone = "".join(f"0.5,only {i:03},z,1\n" for i in range(100))
+    options = ("--score", "score", "--group", "sex", "--label", "late", "--max-gap", 0.9)
+    done = run(write(tmp_path / "in.csv", GOOD + alone), *options)
+    assert done.exit_code == 0
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("PASS  score, ")
+    assert last.endswith(" Left out: 100 groups (100 of 300 rows).")
+    warned = [line for line in done.stderr.splitlines() if "Left out of " in line]
+    assert len(warned) == 2
+    for line in warned:
+        assert "group 'only 003', 1 row" in line
+        assert line.endswith("; and 96 more groups.")
+        assert len(line) < 400
 
 
 def test_a_rule_asked_for_that_has_nobody_to_compare_is_bad_input(tmp_path):
@@ -530,6 +573,24 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     assert option in done.stderr
     assert words in done.stderr
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["closed", "file"]
+
+
+def test_a_file_name_reaches_no_terminal_raw(tmp_path, monkeypatch):
+    data = write(tmp_path / "in.csv", GOOD)
+    options = ("--score", "score", "--group", "sex")
+    red, shown = tmp_path / "\x1b[31mred", f"{tmp_path}/\\x1b[31mred"
+    done = run(data, *options, "--html", red)
+    assert f"Written: {shown}\n" in done.stdout
+    for more in (("--html", red / "a"), ("--html", red, "--json", red)):
+        refused = run(data, *options, *more)
+        assert refused.exit_code == 2
+        assert shown in refused.stderr
+        assert "\x1b" not in done.output + refused.output
+    refused = run(red, *options, "--html", red)
+    assert f"must not be the file that is read, got {shown}" in refused.stderr
+    monkeypatch.setattr("evenrisk.cli._audit.write_texts", raising(OSError(errno.ENOSPC, "No space left")))
+    refused = run(data, *options, "--html", red)
+    assert f"could not write {shown}: No space left" in refused.stderr
 
 
 def test_a_full_disk(folder, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from audit_pages import QUICK, audited
+from evenrisk.exceptions import SmallCellWarning
 from evenrisk.report import audit, drawings, numerals, svg
 from evenrisk.report.page import to_fragment, to_html
 
@@ -140,6 +141,24 @@ def test_a_band_goes_along_the_upper_curve_and_back_along_the_lower():
 
 def test_a_histogram_stands_on_the_ground():
     assert svg.outline_path([0, 5, 10], [0.5, 1.0], ALONG, UP) == "M0 100V50H500V0H1000V100"
+
+
+def test_a_group_that_is_left_out_is_marked_and_makes_no_histogram_flat():
+    rng = np.random.default_rng(0)
+    score, group, y = rng.random(400), np.array(["a", "b"] * 200, dtype="U5"), rng.integers(0, 2, 400)
+    group[7] = "alone"
+    others = group != "alone"
+    with pytest.warns(SmallCellWarning):
+        page = audit(y, score, sensitive_features=group, **QUICK).to_html()
+    without = audit(y[others], score[others], sensitive_features=group[others], **QUICK).to_html()
+    outlines = [
+        re.findall(r'<path class="filled outline style-[0-9]+" d="([^"]+)"', each) for each in (page, without)
+    ]
+    assert len(outlines[1]) == 6  # two groups among everybody and among the people of each outcome
+    assert outlines[0] == outlines[1]
+    legend = re.search(r'<ul class="legend">.*?</ul>', page, re.DOTALL)[0]
+    assert re.findall(r"</svg>(.*)</li>", legend) == ["a", "alone (left out)", "b"]
+    assert "by group: a, b." in page
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,14 @@ def test_threads_may_write_to_one_path(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")
+def test_a_file_that_ran_as_somebody_else_does_so_no_more(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("x")
+    path.chmod(0o4755)
+    write_text(path, "y")
+    assert path.stat().st_mode & 0o7777 == 0o755
+
+
 def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual(tmp_path):
     path, new = tmp_path / "private", tmp_path / "new"
     path.write_text("old")

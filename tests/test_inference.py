@@ -1004,6 +1004,22 @@ def test_the_limit_with_uneven_weights_in_a_small_group(monkeypatch, large):
     assert profile.test(3000, random_state=0).noise_floor.mean == pytest.approx(permuted.mean, rel=0.05)
 
 
+def test_a_noise_floor_is_a_gap_whatever_the_weights():
+    """One row of 20 has nearly all of its group's weight; rows that weigh next to nothing beside two."""
+    rng, group = np.random.default_rng(0), np.repeat(["a", "b"], [1000, 40])
+    heavy = np.where(np.arange(1040) == 1010, 200.0, 1.0)
+    light = np.where(np.isin(np.arange(1040), [5, 1010]), 1.0, 1e-300)
+    for weight in (heavy, light):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallCellWarning)
+            profile = threshold_profile(
+                None, rng.random(1040), sensitive_features=group, sample_weight=weight
+            )
+        test = profile.test(99, random_state=0)
+        assert 0 < test.noise_floor.mean <= test.noise_floor.p95 <= 1
+        assert 0.01 <= test.p_value <= 1
+
+
 def test_from_which_size_on_the_limit_is_used(monkeypatch):
     profile = people(sizes=(40, 60)).profile
     for large, exact in ((100, True), (99, False)):

@@ -763,3 +763,28 @@ def test_the_warnings_weigh_people(compas):
     sd = np.sqrt(np.average((s - np.average(s, weights=weight)) ** 2, weights=weight))
     assert f"{sd:.1e}" in str(seen[0].message)
     assert f"{s.std():.1e}" != f"{sd:.1e}"
+
+
+@pytest.mark.parametrize(("dtype", "noise", "kept"), [(np.float64, 1e-12, False), (np.float64, 1e-9, True)])
+def test_from_which_range_on_a_column_counts_as_constant(dtype, noise, kept):
+    """4e-11 of its size in float64: below, scores would keep no digits of it."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    y = (X[:, 0] + rng.logistic(size=300) > 0).astype(int)
+    X = np.column_stack([X, 1 + noise * rng.random(300)]).astype(dtype)
+    assert Columns.of(X, np.ones(300), fit_intercept=True).kept.tolist() == [True, True, kept]
+    if not kept:
+        assert FairLogisticRegression(eta=0).fit(X, y).coef_[0, 2] == 0
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1.0, np.timedelta64(3, "D")], [2.0, np.timedelta64(4, "D")]] * 20,
+        np.array([[1.0, np.datetime64("NaT")], [2.0, np.datetime64("2020-01-01")]] * 20, dtype=object),
+    ],
+    ids=["list", "objects"],
+)
+def test_dates_among_objects_are_refused_as_features(X):
+    with pytest.raises(ValueError, match="`X` must be numbers, got dates or times"):
+        FairLogisticRegression(eta=0).fit(X, [0, 1] * 20)

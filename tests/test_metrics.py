@@ -284,7 +284,7 @@ def test_labels_of_any_kind_and_the_second_is_positive():
     a = audit("equal_opportunity", n=600)
     for labels in (np.array([1, 2]), np.array([-1, 1]), np.array([False, True])):
         assert replace(a, y=labels[a.y]).profile.max_gap == a.profile.max_gap
-    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken for the positive one"):
+    with pytest.warns(UserWarning, match="'yes', the last in alphabetical order, is taken as the positive"):
         assert replace(a, y=np.array(["no", "yes"])[a.y]).profile.max_gap == a.profile.max_gap
     assert replace(a, y=1 - a.y).profile.max_gap != a.profile.max_gap
 
@@ -330,7 +330,7 @@ def test_decisions_and_distributions_by_the_positive_label():
 def test_a_guess_among_words_is_told_where_it_counts():
     a = audit("equalized_odds", n=600)
     data = {"sensitive_features": a.group}
-    told = r"^`y_true` has the labels 'bad', 'good': 'good', the last in the alphabet, is taken .*`pos_label`"
+    told = r"^`y_true` has the labels 'bad', 'good': 'good', the last in alphabetical .*`pos_label`"
     for measure in (
         lambda y: threshold_profile(y, a.score, parity=a.parity, **data),
         lambda y: threshold_profile(y, a.score, **data).discrimination(0.5, 2),

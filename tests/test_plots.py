@@ -72,6 +72,19 @@ NASTY = ("_other", "$0-$20k", "a\x1b[31m\nb", "\u202exyz")
 PRINTED = ("_other", "$0-$20k", "a\\x1b[31m\\nb", "\\u202exyz")
 
 
+def test_an_empty_name_is_in_the_legend_and_an_empty_label_is_nowhere():
+    group = np.where(np.arange(len(RISK)) % 2, "", "a")
+    display = RiskDistributionDisplay.from_predictions(None, RISK, sensitive_features=group)
+    assert legend(display.ax_) == ["''", "a"]
+    both = {"sensitive_features": group, "parity": "equalized_odds"}
+    display = RiskDistributionDisplay.from_predictions(WORLD.y, RISK, **both)
+    assert legend(display.ax_)[0] == "'', negatives"
+    assert "groups '', a:" in repr(threshold_profile(None, RISK, sensitive_features=group))
+    table = pd.DataFrame({"method": "m", "gap": [0.1, 0.2], "auc": [0.6, 0.7], "step": ["", "one"]})
+    display = TradeoffDisplay.from_frame(table, x="gap", y="auc", labels="step")[0]
+    assert [text.get_text() for text in display.ax_.texts] == ["one"]
+
+
 def printed(ax):
     """The legend as it is drawn: no entry lost, no mathematics."""
     texts = ax.get_legend().get_texts()
@@ -149,10 +162,10 @@ def test_from_estimator_names_the_positive_label(cls):
     cls.from_estimator(model, WORLD.X, words, parity="equal_opportunity", **DATA)  # no guess, no warning
     risk = model.predict_proba(WORLD.X)[:, 1]
     cls.from_predictions(words, risk, parity="equal_opportunity", pos_label="yes", **DATA)
-    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken"):
+    with pytest.warns(UserWarning, match="'yes', the last in alphabetical order, is taken"):
         cls.from_predictions(words, risk, parity="equal_opportunity", **DATA)
     model = LogisticRegression().fit(WORLD.X, WORLD.y)  # of other labels than the words
-    with pytest.warns(UserWarning, match="'yes', the last in the alphabet, is taken"):
+    with pytest.warns(UserWarning, match="'yes', the last in alphabetical order, is taken"):
         cls.from_estimator(model, WORLD.X, words, parity="equal_opportunity", **DATA)
 
 
@@ -161,7 +174,7 @@ def test_a_trade_off_by_the_positive_label(metric):
     words = np.array(["late", "early"])[WORLD.y]
     drawn = TradeoffDisplay.from_predictions(words, RISK, metric=metric, pos_label="early", **DATA)
     assert drawn.quality == TradeoffDisplay.from_predictions(WORLD.y, RISK, metric=metric, **DATA).quality
-    with pytest.warns(UserWarning, match="'late', the last in the alphabet, is taken"):
+    with pytest.warns(UserWarning, match="'late', the last in alphabetical order, is taken"):
         TradeoffDisplay.from_predictions(words, RISK, metric=metric, **DATA)
 
 

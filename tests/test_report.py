@@ -41,7 +41,7 @@ def people():
 
 @pytest.fixture(scope="module")
 def report(people):
-    return audit(people["late"], people["score"], sensitive_features=people["tree"], **QUICK)
+    return audit(people["late"], people["score"], positive="yes", sensitive_features=people["tree"], **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,9 @@ def test_auc_against_scikit_learn(people, report):
 
 @pytest.mark.parametrize("column", ["score", "stars"])
 def test_distributions_are_shares_of_each_group(people, column):
-    summary = audit(people["late"], people[column], sensitive_features=people["tree"], **QUICK).summary
+    summary = audit(
+        people["late"], people[column], positive="yes", sensitive_features=people["tree"], **QUICK
+    ).summary
     shown = summary["scores"][0]["distributions"]
     assert [entry["words"] for entry in shown] == [
         "everybody",
@@ -172,6 +174,43 @@ def test_distributions_are_shares_of_each_group(people, column):
                 else np.histogram(mine[column], edges)[0] / len(mine)
             )
             np.testing.assert_allclose(density * np.diff(edges), inside, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("score", [0.7, 0.9])
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+def test_the_rate_of_a_group_that_is_left_out(dtype, score):
+    """One positive, and two negatives of weights 3 and 1: nobody at the cut-off is above it."""
+    s = np.r_[np.linspace(0, 1, 80), 0.9, score, 0.1].astype(dtype)
+    y, g = [0, 0, 1, 1] * 20 + [1, 0, 0], ["a", "b"] * 40 + ["c"] * 3
+    weight = [1.0] * 81 + [3.0, 1.0]
+    options = {"parity": "equalized_odds", "threshold": 0.7, **QUICK}
+    report = audit(y, s, sensitive_features=g, sample_weight=weight, **options)
+    (left,) = report.summary["scores"][0]["parities"][0]["left_out"]
+    rates = {cell["stratum"]: cell["rate"] for cell in left["cells"]}
+    assert rates == {"positives": 1.0, "negatives": 0.75 if score > 0.7 else 0.0}
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+def test_two_rows_are_enough_to_be_compared():
+    s, g = np.r_[np.linspace(0, 1, 80), 0.2, 0.6], ["a", "b"] * 40 + ["c"] * 2
+    summary = audit(None, s, sensitive_features=g, **QUICK).summary
+    assert summary["compared"]["selection_rate"] == [0, 1, 2]
+    assert summary["scores"][0]["parities"][0]["left_out"] == []
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
+def test_which_rows_a_rule_wants_is_said():
+    """Two positives and no negative: enough for equal opportunity, too few for both outcomes."""
+    s, g = np.r_[np.linspace(0, 1, 80), 0.2, 0.6, 0.4], ["a", "b"] * 40 + ["c"] * 2 + ["d"]
+    y = [0, 0, 1, 1] * 20 + [1, 1, 1]
+    for parity, gone, which in (
+        ("equal_opportunity", ["d"], "at least 2 rows of the outcome that it looks at"),
+        ("equalized_odds", ["c", "d"], "at least 2 rows of each outcome"),
+    ):
+        summary = audit(y, s, sensitive_features=g, parity=parity, **QUICK).summary
+        assert [each["group"] for each in summary["scores"][0]["parities"][0]["left_out"]] == gone
+        assert any(which in warning for warning in summary["warnings"])
 
 
 ULPS = 0.3 + np.spacing(0.3) * np.arange(3)
@@ -221,7 +260,7 @@ def test_verdict_in_the_user_s_own_words(compas_report):
     assert parity.startswith(
         "At the worst cut-off, 4, group African-American is flagged 25 points more often than "
         "group Caucasian (58 % against 33 %; 95 % interval of the worst gap: 21 to 28 points); "
-        "chance alone would give "
+        "chance alone would give 1.9 points on average, and rarely more than 3.3. "
     )
     assert "This is more than chance (p = 0.001)." in parity
     assert parity.endswith("A limit of 10 points is exceeded (95 % sure).")
@@ -256,9 +295,16 @@ def test_when_a_gap_is_called_more_than_chance(shift, level, more):
     assert summary["settings"]["n_resamples"] == (2000 if level == 0.999 else 1000)
 
 
+def test_the_notes_say_why_an_interval_and_the_test_may_differ(report):
+    (band,) = [note["text"] for note in report.summary["notes"] if note["title"] == "The band"]
+    assert "The interval comes from a band that covers all cut-offs and is cautious; the test can" in band
+
+
 def test_equal_scores_are_called_equal():
     summary = audit(None, [1.0] * 80, sensitive_features=["f", "m"] * 40, **QUICK).summary
-    assert summary["verdict"][0].startswith("At every cut-off all groups are selected equally often.")
+    (verdict,) = summary["verdict"]
+    assert verdict.startswith("At every cut-off all groups are selected equally often.")
+    assert "chance" not in verdict
 
 
 @pytest.mark.parametrize("favourable", ["high", "low"])
@@ -288,6 +334,7 @@ def test_parities_asked_for(people):
     summary = audit(
         people["late"],
         people["score"],
+        positive="yes",
         sensitive_features=people["tree"],
         parity=["equal_opportunity", rule],
         **QUICK,
@@ -318,7 +365,7 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     n = (people["tree"] == "cedar").sum()
     found = f"group 'cedar', {n} rows ({lates} among people with late = yes)"
     with pytest.warns(SmallCellWarning, match="Left out of equalized odds") as told:
-        report = audit(late, people["score"], sensitive_features=people["tree"], **QUICK)
+        report = audit(late, people["score"], positive="yes", sensitive_features=people["tree"], **QUICK)
     summary = report.summary
     assert len(told) == 1
     assert summary["warnings"] == [
@@ -329,7 +376,9 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     assert only(summary)["left_out"] == []
     assert "cedar" in {name for each in only(summary)["half_widths"] for name in each["pair"]}
     rest = people["tree"] != "cedar"
-    alone = audit(late[rest], people["score"][rest], sensitive_features=people["tree"][rest], **QUICK).summary
+    alone = audit(
+        late[rest], people["score"][rest], positive="yes", sensitive_features=people["tree"][rest], **QUICK
+    ).summary
     same_verdicts(only(summary, "equalized_odds"), only(alone, "equalized_odds"))
     (entry,) = only(summary, "equalized_odds")["left_out"]
     above = people["score"][~rest & (late == "no")] > 0.5
@@ -354,7 +403,12 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     assert [each["pair"] for each in summary["scores"][0]["auc"]["abroca"]] == [["ash", "birch"]]
     with pytest.warns(SmallCellWarning, match="Left out of equalized odds"):
         asked = audit(
-            late, people["score"], sensitive_features=people["tree"], parity="equalized_odds", **QUICK
+            late,
+            people["score"],
+            positive="yes",
+            sensitive_features=people["tree"],
+            parity="equalized_odds",
+            **QUICK,
         ).summary
     assert [entry["parity"] for entry in asked["scores"][0]["parities"]] == ["equalized_odds"]
     assert only(asked, "equalized_odds")["max_gap"] == only(alone, "equalized_odds")["max_gap"]
@@ -365,7 +419,7 @@ def test_a_rate_of_one_person_is_in_no_spread_whatever_the_rule(people):
     late[people.index[people["tree"] == "cedar"][:1]] = "yes"
     names = {"sensitive_features": people["tree"], "parity": "demographic_parity", **QUICK}
     with pytest.warns(SmallCellWarning, match="Only 1 row in group 'cedar' among people with late = yes"):
-        summary = audit(late, people["score"], **names).summary
+        summary = audit(late, people["score"], positive="yes", **names).summary
     assert only(summary)["left_out"] == []
     assert [summary["compared"][rate] for rate in ("selection_rate", "tpr", "fpr")] == [
         [0, 1, 2],
@@ -379,7 +433,7 @@ def test_a_group_of_one_row_sets_nothing_and_is_named(people):
     lowest = people["score"].idxmin()  # alone, it is as far from the others as can be
     tree[lowest] = "yew"
     with pytest.warns(SmallCellWarning, match="Left out of demographic parity") as told:
-        report = audit(people["late"], people["score"], sensitive_features=tree, **QUICK)
+        report = audit(people["late"], people["score"], positive="yes", sensitive_features=tree, **QUICK)
     assert (told[0].filename, len(told)) == (__file__, 1)
     summary = report.summary
     lacked = {"no": "yes", "yes": "no"}[people["late"][lowest]]
@@ -389,7 +443,9 @@ def test_a_group_of_one_row_sets_nothing_and_is_named(people):
         f"group 'yew', 1 row (0 among people with late = {lacked}).",
     ]
     rest = people.drop(index=lowest)
-    alone = audit(rest["late"], rest["score"], sensitive_features=rest["tree"], **QUICK).summary
+    alone = audit(
+        rest["late"], rest["score"], positive="yes", sensitive_features=rest["tree"], **QUICK
+    ).summary
     for parity in ("demographic_parity", "equalized_odds"):
         for key in ("max_gap", "mean_gap", "rank_gap", "p_value", "half_widths", "certificates"):
             assert only(summary, parity)[key] == only(alone, parity)[key]
@@ -417,7 +473,9 @@ def test_a_small_group_is_compared_and_named(people, n):
     tree[rows] = "yew"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)
-        summary = audit(people["late"], people["score"], sensitive_features=tree, **QUICK).summary
+        summary = audit(
+            people["late"], people["score"], positive="yes", sensitive_features=tree, **QUICK
+        ).summary
     noise = "fewer than 30: what is measured there is mostly noise."
     whole = f"Only {2 * n} rows in group 'yew', {noise}"
     parts = [
@@ -436,7 +494,9 @@ def test_exactly_thirty_rows_are_looked_into_by_outcome(people):
         tree = people["tree"].copy()
         tree[[*few, *people.index[people["late"] == "no"][: n - 3]]] = "yew"
         with pytest.warns(SmallCellWarning, match=named):
-            summary = audit(people["late"], people["score"], sensitive_features=tree, **QUICK).summary
+            summary = audit(
+                people["late"], people["score"], positive="yes", sensitive_features=tree, **QUICK
+            ).summary
         assert [sentence[: len(named)] for sentence in summary["warnings"]][-1] == named
 
 
@@ -449,7 +509,7 @@ def test_a_rule_with_nobody_to_compare(people):
     ]
     names = {"sensitive_features": people["tree"], **QUICK}
     with pytest.warns(SmallCellWarning, match="No row in group 'birch' among people with late = yes"):
-        summary = audit(late, people["score"], **names).summary
+        summary = audit(late, people["score"], positive="yes", **names).summary
     assert summary["settings"]["parities"] == ["demographic_parity"]
     assert summary["warnings"][-1] == (
         "Equalized odds could not be measured: fewer than 2 groups have at least 2 rows of each outcome. "
@@ -459,7 +519,7 @@ def test_a_rule_with_nobody_to_compare(people):
     with pytest.raises(
         ValueError, match=r"2 or more groups of at least 2 rows of each outcome under "
     ) as error:
-        audit(late, people["score"], parity=["demographic_parity", "equalized_odds"], **names)
+        audit(late, people["score"], positive="yes", parity=["demographic_parity", "equalized_odds"], **names)
     assert str(error.value).endswith(f"equalized_odds, got 1. Too few rows: {'; '.join(lacking)}")
     alone = np.where(people.index == 0, "yew", "ash")
     with pytest.raises(
@@ -593,7 +653,11 @@ def test_polars_and_crossed_groups(people):
     pl = need("polars")
     frame = pl.from_pandas(people.assign(half=np.arange(900) % 2))
     summary = audit(
-        frame["late"], frame.select("score"), sensitive_features=frame.select("tree", "half"), **QUICK
+        frame["late"],
+        frame.select("score"),
+        positive="yes",
+        sensitive_features=frame.select("tree", "half"),
+        **QUICK,
     ).summary
     assert summary["group_name"] == "tree × half"
     assert summary["groups"][0] == "ash × 0"
@@ -614,12 +678,34 @@ def test_the_positive_outcome_can_be_named(people):
     assert sum(cell["positives"] for cell in summary["cells"]) == (three == "lost").sum()
 
 
+GUESSED = (
+    "`y_true` has the labels 'no', 'yes': 'yes', the last in alphabetical order, is taken as the positive "
+    "label, the one a high score stands for. Pass `positive` to say which one it is"
+)
+
+
+def test_a_positive_outcome_that_is_guessed_is_told(people):
+    data = {"sensitive_features": people["tree"], "parity": "demographic_parity", **QUICK}
+    with pytest.warns(UserWarning, match=f"^{re.escape(GUESSED)}$") as told:
+        report = audit(people["late"], people["score"], **data)
+    assert [each.filename for each in told] == [__file__]
+    assert report.summary["warnings"] == [f"{GUESSED}."]
+    assert report.summary["label"]["positive"] == "yes"
+    for outcome in (
+        people["late"] == "yes",
+        (people["late"] == "yes") + 1,
+    ):  # numbers and booleans have an order
+        assert audit(outcome, people["score"], **data).summary["warnings"] == []
+
+
 def test_a_weight_of_two_is_two_rows(people):
     twice = np.where(np.arange(900) % 3 == 0, 2, 1)
     names = {"sensitive_features": people["tree"], "sample_weight": twice}
-    weighted = audit(people["late"], people["score"], **names, **QUICK).summary
+    weighted = audit(people["late"], people["score"], positive="yes", **names, **QUICK).summary
     rows = people.loc[people.index.repeat(twice)]
-    repeated = audit(rows["late"], rows["score"], sensitive_features=rows["tree"], **QUICK).summary
+    repeated = audit(
+        rows["late"], rows["score"], positive="yes", sensitive_features=rows["tree"], **QUICK
+    ).summary
     for parity, name in product(
         ("demographic_parity", "equalized_odds"), ("max_gap", "mean_gap", "rank_gap")
     ):
@@ -638,7 +724,12 @@ def test_a_weight_of_two_is_two_rows(people):
 def test_the_same_seed_gives_the_same_bytes(people):
     def page(seed):
         made = audit(
-            people["late"], people["score"], sensitive_features=people["tree"], random_state=seed, **QUICK
+            people["late"],
+            people["score"],
+            positive="yes",
+            sensitive_features=people["tree"],
+            random_state=seed,
+            **QUICK,
         )
         return made.to_json(), made.to_html(), made.to_markdown()
 
@@ -678,8 +769,8 @@ def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
             | {"words": words.certificate(verdict, 0.3, 100, 0.95, method, "in every group")}
             for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
         ]
-        parity = {"max_gap": {"value": gap}, "certificates": made}
-        line = words.held(parity, 0.3, above=above, strict=strict)
+        parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": []}
+        line = words.held(parity, 0.3, 900, above=above, strict=strict)
         fails = by[0] != "certified" if strict else above
         assert ("is within 0.3" in line) is not fails
         assert (" exceeds 0.3." in line) is above
@@ -824,7 +915,7 @@ def test_no_name_reaches_a_terminal_raw(plain_name):
         ("א\u2069", "\u2068א\\u2069\u2069"),
         ("١٢", "\u2068١٢\u2069"),
         ("\ud800", "\\ud800"),
-        ("", ""),
+        ("", "''"),
     ],
 )
 def test_how_a_name_is_shown(name, text):
@@ -906,6 +997,11 @@ def test_spans_have_two_ends_or_one_number(low, high, text):
     assert words.span(low, high) == text
 
 
+def test_a_chance_that_is_one_number_has_no_second():
+    assert words._by_chance(0.1, 0.15) == "10 points on average, and rarely more than 15"
+    assert words._by_chance(0.0, 0.0) == "0 points"
+
+
 def test_rates_that_differ_look_different():
     rng = np.random.default_rng(0)
     score = np.concatenate([rng.random(20_000) < 0.501, rng.random(20_000) < 0.5]).astype(float)
@@ -931,14 +1027,19 @@ def test_rates_that_differ_look_different():
         ({"parity": []}, "`parity` must name at least 1 rule, got none"),
         ({"parity": "fairness"}, "`parity` must be one of 'demographic_parity'"),
         ({"max_gap": 0}, "`max_gap` must be a number above 0 and at most 1, got 0"),
-        ({"positive": "maybe"}, "`positive` must be one of two or more labels in `y_true`, got 'maybe'"),
+        ({"positive": "maybe"}, "`positive` must be a label in `y_true` ('no', 'yes'), got 'maybe'"),
         ({"n_resamples": 5}, "`n_resamples` must be a whole number of at least 19"),
         ({"n_permutations": 0}, "`n_permutations` must be a whole number of at least 1"),
     ],
 )
 def test_bad_settings(people, wrong, message):
-    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        audit(people["late"], people["score"], sensitive_features=people["tree"], **(QUICK | wrong))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        audit(
+            people["late"],
+            people["score"],
+            sensitive_features=people["tree"],
+            **(QUICK | wrong),
+        )
 
 
 def test_huge_and_tiny_weights_are_weights(people):
@@ -953,7 +1054,7 @@ def test_huge_and_tiny_weights_are_weights(people):
 
 def test_a_shuffled_index_is_warned_of(people):
     shuffled = people.sample(frac=1, random_state=0)
-    names = {"sensitive_features": people["tree"], **QUICK}
+    names = {"sensitive_features": people["tree"], "positive": "yes", **QUICK}
     for y, score in ((shuffled["late"], people["score"]), (people["late"], shuffled[["score"]])):
         with pytest.warns(MisalignedIndexWarning, match="same index labels in different order") as told:
             audit(y, score, **names)

@@ -25,8 +25,8 @@ FLATTEST = 0.01  # least slope, per standard deviation of g: where scores rank p
 BLEND = 0.05  # share of the line in the isotonic map
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of the largest g: a smaller spread is no spread
 EXACT = 1e-12  # relative length of the last step, and how far rounding may raise the loss
-MOST_TIMES = 2.0**53  # float64 has no fractions beyond
-COUNT_ROUNDING = 8  # eps: how far a quotient of two weights may be from the whole number that it means
+MOST_TIMES = 10  # the average of weights that count rows, at most, in units of the smallest
+SINGLE = 1e-6  # how far a quotient of weights, given in single precision, may be from what it means
 MAX_ITER = 50  # five to ten are usual
 
 
@@ -111,20 +111,19 @@ def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
 def weight_of_one_row(weight: np.ndarray) -> float:
     """How much weight counts as one row, for maps that ask how many rows speak for a risk.
 
-    Weights that are all whole multiples of the smallest one (1, 2, 3, …) say how often a row was seen: one
-    row is the smallest weight. Other weights, of surveys or of classes, say for how many people a row stands;
-    their unit is their own, and a row counts for one on average. Either way one factor on all weights changes
-    nothing.
+    Weights that are all whole multiples of the smallest one (1, 2, 3, …), and on average at most ten times as
+    large, say how often a row was seen: one row is the smallest weight. Other weights, of surveys or of
+    classes, say for how many people a row stands; their unit is their own, and a row counts for one on
+    average. Either way one factor on all weights changes nothing.
 
     No rule can have more: were weights of 2 everywhere the same as every row twice, *and* the same as weights
     of 1, then a thousand rows would say no more than ten.
     """
     present = weight[weight > 0]
-    times = present.astype(np.float64) / float(present.min())
-    rounding = COUNT_ROUNDING * float(np.finfo(present.dtype).eps) * times
-    off = np.abs(times - np.round(times))
-    whole = times.max() < MOST_TIMES and bool(((off == 0) | ((off <= rounding) & (rounding < 0.01))).all())
-    return float(present.min() if whole else present.mean(dtype=np.float64))
+    mean, times = float(present.mean(dtype=np.float64)), present.astype(np.float64) / float(present.min())
+    off, rounding = np.abs(times - np.round(times)), SINGLE * times
+    whole = bool(((off == 0) | ((off <= rounding) & (rounding < 0.01))).all())
+    return float(present.min()) if whole and mean <= MOST_TIMES * float(present.min()) else mean
 
 
 CALIBRATIONS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Line | Steps]] = {

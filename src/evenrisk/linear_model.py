@@ -46,7 +46,8 @@ class FairLogisticRegression(FairLinearClassifier):
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
         are, in float64 to the last bit. "sigmoid" is a line (Platt's scaling), folded into the coefficients;
         "isotonic" follows the data more freely and wants thousands of rows. Weights that are whole
-        multiples of the smallest one count rows here; others are scaled to a mean of 1.
+        multiples of the smallest one, on average up to ten, count rows here; others are scaled to a mean of
+        1.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs fewer of
         them; "auto" is "newton" up to 256 features and 50 pairs of cells wherever there is a penalty, and

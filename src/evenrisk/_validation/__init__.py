@@ -21,10 +21,12 @@ from evenrisk._validation._arrays import (
     check_scores,
     check_thresholds,
     check_weight,
+    guessed_label,
     listed,
     refuse_masked,
 )
 from evenrisk._validation._groups import (
+    NUMBER,
     SMALL_CELL,
     Groups,
     check_cells,
@@ -47,6 +49,7 @@ from evenrisk._validation._warnings import (
 )
 
 __all__ = [
+    "NUMBER",
     "SMALL_CELL",
     "BudgetWarning",
     "CollapseWarning",
@@ -75,6 +78,7 @@ __all__ = [
     "check_weight",
     "group_columns",
     "group_name",
+    "guessed_label",
     "install_hint",
     "listed",
     "refuse_masked",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
 
+from evenrisk._validation._names import shown
 from evenrisk._validation._warnings import MisalignedIndexWarning, tell
 
 T = TypeVar("T")
@@ -145,11 +147,26 @@ def check_positive(
     _refuse_dates(np.asarray(labels), name)
     found = np.array([bool(label == pos_label) for label in labels])
     if (not found.any() or found.all()) and len(found) > 2 - at_least:
+        if found.any():
+            raise ValueError(f"`{name}` must have 2 or more labels, got 1 ({listed(list(labels))})")
         raise ValueError(
-            f"`{argument}` must be one of two or more labels in `{name}`, got {pos_label!r} and labels "
-            f"{listed(list(labels))}"
+            f"`{argument}` must be a label in `{name}` ({listed(list(labels))}), got {pos_label!r}"
         )
     return found[code].astype(np.int8), [label for label in labels if label != pos_label]
+
+
+def guessed_label(name: str, labels: Any, argument: str) -> str:
+    """Say which of two labels was taken as positive; nothing where they are numbers or booleans.
+
+    `argument` is what would name the positive one.
+    """
+    if not isinstance(labels[0], str):
+        return ""
+    both, last = (listed(some, quote=lambda label: shown(repr(label))) for some in (labels, labels[-1:]))
+    return (
+        f"{name} has the labels {both}: {last}, the last in alphabetical order, is taken as the positive "
+        f"label, the one a high score stands for. Pass {argument} to say which one it is"
+    )
 
 
 def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
@@ -160,8 +177,10 @@ def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
         # pandas hashes Python strings, not fixed-width ones
         return pd.factorize(values.astype(object) if values.dtype.kind in "SU" else values)
     except TypeError as error:
+        found = re.search(r"unhashable type: '([^']+)'", str(error))
+        came = f"entries of type {found[1]}" if found else str(error)
         raise ValueError(
-            f"`{name}` must have text, numbers, booleans or dates for entries, got an {error}"
+            f"`{name}` must have text, numbers, booleans or dates for entries, got {came}"
         ) from error
 
 
@@ -200,7 +219,9 @@ def _numbers(name: str, values: Any, dtype: Any = None) -> np.ndarray:
             array = np.asarray(array.tolist())  # a list of float32 is float32
         narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 8
         return array.astype(dtype or (array.dtype if narrow else np.float64), copy=False)
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise ValueError(f"`{name}` must be numbers, got an integer too large for float64") from error
+    except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must be numbers, got {error}") from error
 
 
@@ -244,9 +265,19 @@ def check_features(X: Any) -> None:
 
         frame: Any = nw.from_native(X, pass_through=True, eager_only=True)
         kinds = dict(frame.schema) if isinstance(frame, nw.DataFrame) else {}
+        if any(kind == nw.Object for kind in kinds.values()):
+            _refuse_dates_among(np.asarray(X))
+    elif isinstance(X, (list, tuple)) or getattr(getattr(X, "dtype", None), "kind", "") == "O":
+        _refuse_dates_among(strict(X))
     for name, kind in kinds.items():
         if getattr(kind, "kind", "f") in "mM" or (hasattr(kind, "is_temporal") and kind.is_temporal()):
             raise ValueError(f"`X` must be numbers, got {DATES}" + (f" in {name!r}" if name else ""))
+
+
+def _refuse_dates_among(X: np.ndarray) -> None:
+    """Refuse dates and times among objects, where NumPy would count them in nanoseconds."""
+    if _holds(DATES, X):
+        raise ValueError(f"`X` must be numbers, got {DATES}")
 
 
 def check_length(name: str, length: int, n: int) -> None:

@@ -13,7 +13,9 @@ _ISOLATE, _END = "\u2068", "\u2069"  # what stands between them has a direction 
 
 
 def visible(name: str) -> str:
-    r"""Write a name so that all of it can be seen: control characters as escapes, such as \\x1b."""
+    r"""Write a name so that all of it can be seen: controls as escapes, such as \\x1b, an empty one as ''."""
+    if not name:
+        return "''"
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 

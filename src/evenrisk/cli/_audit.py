@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from evenrisk._files import PartlyWritten, check_writable, is_standard_output, write_texts
-from evenrisk.cli._status import BadInput, ClosedPipe
+from evenrisk.cli._status import BadInput, ClosedPipe, named
 
 PARITIES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
 # what the library calls its arguments, and how the command does
@@ -62,7 +62,8 @@ _OPTIONS = {
 @click.option(
     "--threshold",
     type=float,
-    help="Cut-off in use.  [default: 0.5 for scores in [0, 1], else the median]",
+    help="Cut-off in use.  [default: 0.5 for scores in [0, 1], else the median; the median too where all lie "
+    "close together and nearly all on one side of 0.5]",
 )
 @click.option(
     "--level", type=float, default=0.95, show_default=True, help="Probability of bands and intervals."
@@ -71,7 +72,7 @@ _OPTIONS = {
 @click.option("--json", type=click.Path(dir_okay=False, path_type=Path), help="Write all numbers here.")
 @click.option("--max-gap", type=float, help="Limit: exit 1 if a measured max gap exceeds it.")
 @click.option("--strict", is_flag=True, help="With --max-gap: exit 1 unless certified to be below it.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of all chance.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
 def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
     """Audit the scores in FILE (CSV, gzipped CSV, Parquet; - is standard input) at every threshold.
 
@@ -92,10 +93,8 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
         raise click.UsageError("--strict needs --max-gap")
     if asked["positive"] is not None and asked["label"] is None:
         raise click.UsageError("--positive needs --label")
-    from evenrisk.report.names import visible
-
     console = Console(stderr=True)
-    with console.status(escape(f"auditing {visible(file)}")) if console.is_terminal else nullcontext():
+    with console.status(escape(f"auditing {named(file)}")) if console.is_terminal else nullcontext():
         report = _report(file, asked)
         made = {"--html": report.to_html, "--json": report.to_json}
         texts = {path: made[option]() for option, path in outputs.items()}
@@ -104,7 +103,7 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
     with redirect_stdout(sys.stderr) if taken else nullcontext():
         _print_audit(report.summary)
         for path in outputs.values():
-            click.echo(f"Written: {path}")
+            click.echo(f"Written: {named(path)}")
         if asked["max_gap"] is None:
             return 0
         return _judge(report.summary, asked["max_gap"], asked["parities"], strict=asked["strict"])
@@ -123,7 +122,7 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
         table = read_table(file, **columns)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallCellWarning)  # told with the verdict
-            return audit_scores(
+            report = audit_scores(
                 table.outcomes(asked["label"]),
                 table.scores,
                 sensitive_features=table.groups,
@@ -142,19 +141,37 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
             message = message.replace(f"`{ours}`", theirs)
         raise BadInput(message) from error
     except OSError as error:
-        raise BadInput(f"{file}: must be a file that can be read, got: {error.strerror or error}") from error
+        raise BadInput(
+            f"{named(file)}: must be a file that can be read, got: {error.strerror or error}"
+        ) from error
+    if table.label_words and asked["positive"] is None:
+        report.summary["warnings"][:0] = _guessed(table.label_words)
+    return report
+
+
+def _guessed(label_words: tuple[str, str]) -> list[str]:
+    """Say which label was taken as positive; a file has numbers and booleans as text."""
+    from evenrisk._validation import NUMBER, guessed_label
+
+    if {word.casefold() for word in label_words} == {"true", "false"}:
+        return []
+    if all(NUMBER.fullmatch(word) for word in label_words):
+        return []
+    return [f"{guessed_label('--label', label_words, '--positive')}."]
 
 
 def _write(texts: dict[Path, str]) -> None:
     """Write all outputs or none, and say which it was."""
-    names = " and ".join(map(str, texts))
+    names = " and ".join(map(named, texts))
     try:
         write_texts(texts)
     except BrokenPipeError as error:
         raise ClosedPipe from error
     except PartlyWritten as error:
-        written = " and ".join(map(str, error.written))
-        message = f"could not write {error.filename}: {error.strerror}. Written all the same: {written}"
+        written = " and ".join(map(named, error.written))
+        message = (
+            f"could not write {named(error.filename)}: {error.strerror}. Written all the same: {written}"
+        )
         raise BadInput(message) from error
     except OSError as error:
         raise BadInput(f"could not write {names}: {error.strerror or error}. Nothing was written") from error
@@ -188,7 +205,7 @@ def _judge(summary: dict[str, Any], limit: float, parities: tuple[str, ...], *, 
             above = gap > limit + 1e-12  # equal gaps may differ in their last digit
             fails = made["verdict"] != "certified" if strict else above
             failed += fails
-            found = held(parity, limit, above=above, strict=strict)
+            found = held(parity, limit, summary["rows"], above=above, strict=strict)
             told = f"{shown(score['name'])}, {parity['words']}: {found}"
             click.secho(f"{'FAIL' if fails else 'PASS'}  {told}", fg="red" if fails else "green")
     return 1 if failed else 0
@@ -200,9 +217,9 @@ def _refuse_unwritable(file: str, outputs: dict[str, Path]) -> None:
         try:
             check_writable(path)
         except OSError as error:
-            message = f"{option} must be a file that can be written, got {path}: {error.strerror}"
+            message = f"{option} must be a file that can be written, got {named(path)}: {error.strerror}"
             raise click.UsageError(message) from error
         if file != "-" and os.path.realpath(path) == os.path.realpath(file):
-            raise click.UsageError(f"{option} must not be the file that is read, got {path}")
+            raise click.UsageError(f"{option} must not be the file that is read, got {named(path)}")
     if len({os.path.realpath(path) for path in outputs.values()}) < len(outputs):
-        raise click.UsageError(f"--html and --json must differ, got {outputs['--html']} for both")
+        raise click.UsageError(f"--html and --json must differ, got {named(outputs['--html'])} for both")

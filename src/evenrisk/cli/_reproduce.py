@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from evenrisk._files import check_writable
-from evenrisk.cli._status import BadInput, Killed
+from evenrisk.cli._status import BadInput, Killed, named
 
 QUICK_SPLITS = 3
 NEEDED = ("cvxpy", "dccp", "torch", "lightgbm")
@@ -52,7 +52,7 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
     protocol, n_splits = paper.Protocol(seed=seed), QUICK_SPLITS if quick else splits
     console = Console(stderr=True)
     columns = (TextColumn("fitting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    kept = f"Finished splits are kept in {out}/splits; run it again to go on"
+    kept = f"Finished splits are kept in {named(out)}/splits; run it again to go on"
     try:
         # a bar on a terminal, silence in a pipe
         with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
@@ -68,9 +68,9 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
         reason = "a worker process was killed, perhaps for want of memory"
         raise Killed(f"{reason}. {kept}, with fewer --jobs") from error
     except OSError as error:
-        raise BadInput(f"could not go on in {out}: {error.strerror or error}. {kept}") from error
+        raise BadInput(f"could not go on in {named(out)}: {error.strerror or error}. {kept}") from error
     paper.print_tables(summary)
-    click.echo(f"Tables, figures and scores are in {out}/; open {out}/index.html")
+    click.echo(f"Tables, figures and scores are in {named(out)}/; open {named(out)}/index.html")
 
 
 def _refuse_unwritable(out: Path) -> None:
@@ -81,15 +81,15 @@ def _refuse_unwritable(out: Path) -> None:
             if folder.is_dir():
                 check_writable(folder / ".evenrisk")
     except OSError as error:
-        message = f"--out must be a folder that can be written, got {out}: {error.strerror}"
+        message = f"--out must be a folder that can be written, got {named(out)}: {error.strerror}"
         raise click.UsageError(message) from error
 
 
 def _refuse_foreign(out: Path, foreign: list[Path]) -> None:
     """Write over nothing that no run has made."""
     if foreign:
-        names = ", ".join(path.relative_to(out).as_posix() for path in foreign)
-        required = f"--out must be a new folder or that of an earlier run, got {out}"
+        names = ", ".join(named(path.relative_to(out).as_posix()) for path in foreign)
+        required = f"--out must be a new folder or that of an earlier run, got {named(out)}"
         raise click.UsageError(f"{required}: no run has made {names}")
 
 

@@ -41,6 +41,13 @@ class ClosedPipe(click.ClickException):
         """Say nothing."""
 
 
+def named(path: Any) -> str:
+    """Write the name of a file or folder so that no character of it reaches a terminal raw."""
+    from evenrisk._validation import visible  # NumPy, which --help does without
+
+    return visible(os.fspath(path))
+
+
 class Program(click.Group):
     """A group of commands, each of which returns its exit status; None is 0.
 

@@ -17,7 +17,7 @@ from evenrisk._validation import (
     check_positive,
     check_scores,
     check_weight,
-    listed,
+    guessed_label,
     tell,
 )
 from evenrisk.parity import PARITIES, Parity, cell_codes
@@ -128,9 +128,4 @@ def _labels(y_true: Any, pos_label: Any, *, at_least: int) -> tuple[np.ndarray |
     if pos_label is not None:
         return check_positive(y_true, pos_label, "y_true", at_least=at_least)[0], ""
     y, classes = check_binary(y_true, "y_true", at_least=at_least)
-    if not isinstance(classes[0], str):
-        return y, ""
-    return y, (
-        f"`y_true` has the labels {listed(classes)}: {listed(classes[-1:])}, the last in the alphabet, is "
-        "taken for the positive one, which a high score means. Pass `pos_label` to say which one it is"
-    )
+    return y, guessed_label("`y_true`", classes, "`pos_label`")

@@ -31,6 +31,7 @@ LARGE_STRATUM = 100_000
 TIE_BREAK = 1e-6  # of the mean square deviation: it decides between arrangements whose largest ones are equal
 CLASSES = 10  # of scores, within which the weights of groups are compared
 MOST_TURNS = 200  # a handful are usual
+LEAST_WEIGHT = 1e-100  # of the largest: squares of smaller ones vanish
 LEAST_REST = 1e-12  # of all weight: what is left for the other groups where one has nearly everything
 
 
@@ -102,7 +103,8 @@ class _Arrangement:
     @classmethod
     def of(cls, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> _Arrangement:
         """Make the weights of the groups comparable."""
-        return cls(group, weight / _scales(group, weight, ends)[group], ends)
+        relative = weight / _scales(group, weight, ends)[group]
+        return cls(group, np.maximum(relative, LEAST_WEIGHT * relative.max()), ends)
 
     @cached_property
     def counts(self) -> np.ndarray:
@@ -165,7 +167,8 @@ class _Arrangement:
             square = square + np.einsum("bm,bm->b", deviation, deviation) * (unit**2 / len(self.ends))
             high = np.maximum(high, deviation) if g else deviation
             low = np.minimum(low, deviation) if g else deviation
-        return np.stack([(high - low).max(axis=1), sup + TIE_BREAK * square])
+        # in units of the measured arrangement a gap may come out above 1, which no gap is
+        return np.stack([np.minimum((high - low).max(axis=1), 1.0), sup + TIE_BREAK * square])
 
     def permuted(self, b: int, rng: np.random.Generator) -> np.ndarray:
         """Permute the groups b times and measure (2, b)."""

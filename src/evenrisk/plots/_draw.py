@@ -154,7 +154,8 @@ def annotate(ax: Any, paths: Sequence[LabelledPath], gid: str) -> None:
     ]
     for points, labels in paths:
         for i in _ends_first(len(points))[:MOST_LABELS] if labels else ():
-            _place(ax, points[i], labels[i], taken, size, gid)  # type: ignore[index]
+            if labels[i]:  # type: ignore[index]
+                _place(ax, points[i], labels[i], taken, size, gid)  # type: ignore[index]
 
 
 def _place(ax: Any, point: Point, label: str, taken: list[tuple[float, ...]], size: float, gid: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from evenrisk._validation import visible
 from evenrisk.metrics import RiskDistribution, risk_distribution
 from evenrisk.plots._draw import COLORS, DASHES, axes, headroom, literal, positive_label, scores
 
@@ -123,7 +124,7 @@ class RiskDistributionDisplay:
             for j, group in enumerate(shown.groups):
                 among = f", {stratum}" if shown.parity.needs_label else ""
                 color = COLORS[j % len(COLORS)]
-                style = {"color": color, "label": literal(group + among), "linewidth": 1.8} | kwargs
+                style = {"color": color, "label": literal(visible(group) + among), "linewidth": 1.8} | kwargs
                 style = {"linestyle": DASHES[i % len(DASHES)]} | style
                 if i == 0:
                     ax.stairs(shown.density[i, j], shown.edges, fill=True, color=color, alpha=0.12)

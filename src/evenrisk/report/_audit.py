@@ -136,7 +136,8 @@ def audit(
     random_state : int, RandomState, Generator or None, default=0
         The only source of chance.
     positive : label, default=None
-        The positive outcome; the greater of the two if None. With more than two labels, it against the rest.
+        The positive outcome; the greater of the two if None, with a warning where they are words. With more
+        than two labels, it against the rest.
     max_gap : float or list of float, default=None
         Limits to hold the max gap against; 0.05 and 0.10 if None.
     n_resamples : int, default=None
@@ -172,7 +173,7 @@ def audit(
     data = {"y_true": y_true, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     scores = y_score if isinstance(y_score, Mapping) else {"y_score": y_score}
     check_alignment(**data, **{str(name): column for name, column in scores.items()})
-    y, label = outcomes(y_true, positive)
+    y, label, guess = outcomes(y_true, positive)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
         warnings.simplefilter("ignore", MisalignedIndexWarning)  # told above
@@ -184,7 +185,10 @@ def audit(
     parities, missing = _parities(parity, first, label)
     settings = settings.under(parities, len(columns))
     small = sentences(first, parities, label)
-    summary = summarise(rows, settings, group_name(sensitive_features), label, [*small, *missing])
+    told = [f"{guess}."] if guess else []
+    summary = summarise(rows, settings, group_name(sensitive_features), label, [*told, *small, *missing])
+    if guess:
+        warnings.warn(guess, UserWarning, stacklevel=2)
     if small:
         warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
     return AuditReport(summary)
@@ -254,7 +258,7 @@ def _parities(
     odds = compared(rows, "equalized_odds")
     if len(odds.rows.groups) > 1:
         return ("demographic_parity", "equalized_odds"), []
-    reason = f"fewer than 2 groups have {needed(by_outcome=True)}"
+    reason = f"fewer than 2 groups have {needed(odds.rows.parity)}"
     named = words.too_few(odds.left_out, label)
     return ("demographic_parity",), [
         f"Equalized odds could not be measured: {reason}. Too few rows: {named}."
@@ -265,7 +269,7 @@ def _refuse_incomparable(rows: ScoredRows, parity: Any, label: dict[str, str] | 
     """Refuse a rule that has fewer than two groups to compare."""
     found = compared(rows, parity)
     if len(found.rows.groups) < 2:
-        enough = needed(by_outcome=found.rows.parity.needs_label)
+        enough = needed(found.rows.parity)
         raise ValueError(
             f"`sensitive_features` must have 2 or more groups of {enough} under "
             f"{found.rows.parity.name}, got {len(found.rows.groups)}. Too few rows: "

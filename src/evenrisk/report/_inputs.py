@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._validation import check_binary, check_positive, refuse_masked
+from evenrisk._validation import check_binary, check_positive, guessed_label, refuse_masked
 
 
 def score_columns(y_score: Any) -> dict[str, Any]:
@@ -38,19 +38,20 @@ def score_columns(y_score: Any) -> dict[str, Any]:
     return columns
 
 
-def outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, str] | None]:
-    """Outcomes as 0 and 1, and what they are called."""
+def outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, str] | None, str]:
+    """Outcomes as 0 and 1, what they are called, and a sentence where the positive one was guessed."""
     if y_true is None:
         if positive is not None:
             raise ValueError(f"`positive` needs `y_true`, got {positive!r} and no outcomes")
-        return None, None
+        return None, None, ""
     name = str(getattr(y_true, "name", None) or "outcome")
     if positive is None:
         y, classes = check_binary(y_true, "y_true")
-        return y, {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
+        label = {"name": name, "negative": _text(classes[0]), "positive": _text(classes[1])}
+        return y, label, guessed_label("`y_true`", classes, "`positive`")
     y, others = check_positive(y_true, positive, "y_true", argument="positive")
     negative = _text(others[0]) if len(others) == 1 else f"not {_text(positive)!r}"
-    return y, {"name": name, "negative": negative, "positive": _text(positive)}
+    return y, {"name": name, "negative": negative, "positive": _text(positive)}, ""
 
 
 def group_name(sensitive_features: Any) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from evenrisk._validation import SMALL_CELL, check_codes
 from evenrisk.metrics._inputs import ScoredRows
+from evenrisk.parity import Parity
 from evenrisk.report import words
 
 FEWEST = 2  # rows of a compared cell; the rate of one person is 0 or 1 and would set every gap
@@ -57,9 +58,10 @@ def compared(rows: ScoredRows, parity: Any) -> Compared:
     return Compared(under, left_out)
 
 
-def needed(*, by_outcome: bool) -> str:
-    """How many rows a group must have to be compared, in words."""
-    return f"at least {FEWEST} rows{' of each outcome' if by_outcome else ''}"
+def needed(rule: Parity) -> str:
+    """How many rows a group must have for a rule to compare it, in words."""
+    which = " of each outcome" if len(rule.strata) > 1 else " of the outcome that it looks at"
+    return f"at least {FEWEST} rows{which if rule.needs_label else ''}"
 
 
 def cells(rows: ScoredRows) -> list[dict[str, Any]]:
@@ -108,9 +110,7 @@ def sentences(rows: ScoredRows, parities: tuple[Any, ...], label: dict[str, str]
         if n < SMALL_CELL and group not in everywhere and (group, stratum) not in told
     ]
     left_out = [
-        words.left_out(rule.name, left, label, needed(by_outcome=rule.needs_label))
-        for rule, left in by_rule.items()
-        if left
+        words.left_out(rule.name, left, label, needed(rule)) for rule, left in by_rule.items() if left
     ]
     return [*words.small_cells(small, SMALL_CELL), *left_out]
 

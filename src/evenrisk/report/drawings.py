@@ -75,20 +75,25 @@ def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: fl
     )
 
 
-def distribution_plot(shown: dict[str, Any], groups: list[str], axis: Axis) -> Plot:
-    """Draw the distribution of the score in each group: few on one ground, many one below the other."""
-    rows = len(groups) > OVERLAID
-    height = ROW * len(groups) if rows else HEIGHT
-    tallest = [max((value for value in density if value), default=1.0) for density in shown["density"]]
+def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[int], axis: Axis) -> Plot:
+    """Draw the distribution of the score in each compared group: few on one ground, many one below the other.
+
+    A group of one row would be a single bar, as tall as the axis, and make flat lines of all others.
+    """
+    rows = len(compared) > OVERLAID
+    height = ROW * len(compared) if rows else HEIGHT
+    densities = [shown["density"][j] for j in compared]
+    tallest = [max((value for value in density if value), default=1.0) for density in densities]
     paths, names = [], []
-    for j, density in enumerate(shown["density"]):
-        ground = ROW * (j + 1) if rows else HEIGHT
-        up = svg.upwards(tallest[j] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
+    for i, (j, density) in enumerate(zip(compared, densities, strict=True)):
+        ground = ROW * (i + 1) if rows else HEIGHT
+        up = svg.upwards(tallest[i] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
         paths.append(_path(svg.outline_path(shown["edges"], density, axis.along, up), "filled outline", j))
         names.append({"text": _shortened(groups[j], 34), "y": ground - ROW + 14})
+    drawn = ", ".join(groups[j] for j in compared)
     return Plot(
         title=f"Scores of {shown['words']}",
-        alt=f"Distribution of the score among {shown['words']}, by group: {', '.join(groups)}.",
+        alt=f"Distribution of the score among {shown['words']}, by group: {drawn}.",
         x_name="score",
         y_name="share of the group" + (", each to its own height" if rows else ""),
         paths=paths,

@@ -17,8 +17,10 @@ false-positive rates. The worst gap is that of the worse outcome; the gap at one
 the rank gap are averages of the two."""
 BAND = """Rows were resampled {n_resamples:,} times within every group{within}. The shaded band
 holds the true curve at all cut-offs at once with a probability of about {level}; the interval of
-the worst gap is read off it. A group of fewer than 30 rows is drawn from all scores that occur,
-alike, since its own rows say too little. Other intervals hold one by one."""
+the worst gap is read off it. The interval comes from a band that covers all
+cut-offs and is cautious; the test can find a gap where the interval still contains 0. A group of fewer
+than 30 rows is resampled from all distinct scores with equal probability, because its own rows say too
+little. Each other interval holds on its own, not all of them together."""
 CHANCE = """The groups were permuted {n_permutations:,} times{within}: the grey strip runs from the
 mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{inexact}"""
 INEXACT = """ This holds approximately where weights vary within a group, and above 100,000 rows,

@@ -17,6 +17,7 @@ from evenrisk.report.names import shown_names
 from evenrisk.report.words import chosen, percent
 
 DISTRIBUTION_OF = {"everybody": 0, "negatives": 1, "positives": 2}
+RATE_OF_DISTRIBUTION = tuple(tables.RATE_OF[stratum] for stratum in DISTRIBUTION_OF)
 COUNTS = ("selected", "true_positives")
 WEIGHTS = ("selected_weight", "true_positives_weight")
 TOTALS = ("rows", "positives", "weight", "positives_weight")
@@ -131,16 +132,20 @@ def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
 def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) -> list[drawings.Plot]:
     """Draw every stratum's gap, and beside it the scores of the same people."""
     top, level = drawings.highest(summary), percent(summary["settings"]["level"])
-    left = dict(enumerate(score["distributions"]))
+    compared_in = [summary["compared"][rate] for rate in RATE_OF_DISTRIBUTION[: len(score["distributions"])]]
+    left = {
+        i: drawings.distribution_plot(shown, summary["groups"], compared, axis)
+        for i, (shown, compared) in enumerate(zip(score["distributions"], compared_in, strict=True))
+    }
     plots = []
     for parity in score["parities"]:
         curve = parity["curve"]
         for stratum in curve["strata"]:
             plots.append(drawings.gap_plot(stratum, curve, axis, top, level))
-            shown = left.pop(DISTRIBUTION_OF.get(stratum["name"], -1), None)
-            if shown:
-                plots.append(drawings.distribution_plot(shown, summary["groups"], axis))
-    return [*plots, *(drawings.distribution_plot(shown, summary["groups"], axis) for shown in left.values())]
+            beside = left.pop(DISTRIBUTION_OF.get(stratum["name"], -1), None)
+            if beside:
+                plots.append(beside)
+    return [*plots, *left.values()]
 
 
 def _comparison(summary: dict[str, Any]) -> dict[str, Any]:

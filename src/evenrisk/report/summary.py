@@ -114,8 +114,9 @@ def _score(
     decided = count(rows, stops)
     ends = write(float(distinct[0])), write(float(distinct[-1]))
     outside = None  # of the scores, a cut-off decides alike for everybody
-    if settings.threshold is not None and not distinct[0] <= threshold < distinct[-1]:
-        verb, below = words.chosen(settings.favourable), bool(threshold < distinct[0])
+    asked = float(rows.cut_offs(np.asarray(threshold)))
+    if settings.threshold is not None and not distinct[0] <= asked < distinct[-1]:
+        verb, below = words.chosen(settings.favourable), bool(asked < distinct[0])
         outside = words.outside(name, write(threshold), ends, verb, below=below)
     return {
         "name": name,
@@ -203,12 +204,12 @@ def _parity(
 
 def _left_out(rows: ScoredRows, left_out: list[dict[str, Any]], threshold: float) -> list[dict[str, Any]]:
     """Add the rate of every cell at the threshold."""
-    out = []
+    out, asked = [], rows.cut_offs(np.asarray(threshold))
     for entry in left_out:
         first = rows.groups.index(entry["group"])
         mine = [rows.take(rows.code == first + i * len(rows.groups)) for i in range(len(entry["cells"]))]
         rates = [
-            float(np.average(cell.score > threshold, weights=cell.weight)) if len(cell.score) else None
+            float(np.average(cell.score > asked, weights=cell.weight)) if len(cell.score) else None
             for cell in mine
         ]
         cells = [cell | {"rate": rate} for cell, rate in zip(entry["cells"], rates, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 from evenrisk._validation import SMALL_CELL, shown
 
 STRATUM_LABEL = {"negatives": "negative", "positives": "positive"}
-MOST_NAMED = 4  # groups left out that a paragraph names; the warnings name all
+MOST_NAMED = 4  # groups left out that a sentence names; the tables list all
 
 
 def points(share: float) -> str:
@@ -80,7 +80,8 @@ def chosen(favourable: str) -> str:
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """The verdict on one score column under one rule: how large, whether by chance, whether under a limit."""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
-    return " ".join([*parts, *_limits(parity["certificates"]), *_not_compared(parity, summary["label"])])
+    parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary["label"])]
+    return " ".join(part for part in parts if part)
 
 
 def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
@@ -96,8 +97,14 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
         f"{higher} is {verb} {points(gap['value'])} points more often than {lower} "
         f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
-        f"chance alone would give {span(floor['mean'], floor['p95'])} points."
+        f"chance alone would give {_by_chance(floor['mean'], floor['p95'])}."
     )
+
+
+def _by_chance(mean: float, p95: float) -> str:
+    """Mean and 95 % point of the gaps that chance gives: 4 points on average, and rarely more than 7."""
+    ends = span(mean, p95).split(" to ")
+    return f"{ends[0]} points" + (f" on average, and rarely more than {ends[1]}" if ends[1:] else "")
 
 
 def _few(worst: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
@@ -116,13 +123,18 @@ def _opening(parity: dict[str, Any], where: str) -> str:
 
 def _chance(parity: dict[str, Any], level: float) -> str:
     p, high = probability(parity["p_value"]), points(parity["max_gap"]["high"])
+    if parity["max_gap"]["value"] == 0:  # nothing was found that chance could explain
+        return f"The true gap may be up to {high} points." if parity["max_gap"]["high"] else ""
     if parity["p_value"] <= min(1 - level, 0.05):
         return f"This is more than chance ({p})."
     return f"It is not shown to be more than chance ({p}); the true gap may be up to {high} points."
 
 
-def held(parity: dict[str, Any], limit: float, *, above: bool, strict: bool) -> str:
-    """The measured gap against the limit that was asked for, and what can be said beyond the sample."""
+def held(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict: bool) -> str:
+    """The measured gap against the limit that was asked for, and what can be said beyond the sample.
+
+    It ends with how many groups, and how many of all `rows`, were left out.
+    """
     ((made, sentence),) = [each for each in limits(parity["certificates"]) if each[0]["limit"] == limit]
     gap = parity["max_gap"]["value"]
     digits = 3
@@ -131,7 +143,12 @@ def held(parity: dict[str, Any], limit: float, *, above: bool, strict: bool) -> 
     verb = "exceeds" if above else "is within"
     if strict and not above and made["verdict"] != "certified":
         verb = "is not certified to be within"
-    return f"max gap {gap:.{digits}f} {verb} {limit:g}. {sentence}"
+    found = f"max gap {gap:.{digits}f} {verb} {limit:g}. {sentence}"
+    gone = parity["left_out"]
+    if not gone:
+        return found
+    which = f"{len(gone)} {'group' if len(gone) == 1 else 'groups'}"
+    return f"{found} Left out: {which} ({sum(each['rows'] for each in gone):,} of {_rows(rows)})."
 
 
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
@@ -193,8 +210,10 @@ def left_out(rule_name: str, groups: list[dict[str, Any]], label: dict[str, str]
 
 
 def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
-    """Name groups that have too few rows to be compared."""
-    return "; ".join(_with_rows(quoted_group(entry["group"]), entry, label) for entry in groups)
+    """Name groups that have too few rows to be compared; of many, the first few."""
+    named = [_with_rows(quoted_group(entry["group"]), entry, label) for entry in groups[:MOST_NAMED]]
+    more = len(groups) - len(named)
+    return "; ".join(named) + (f"; and {more} more {'group' if more == 1 else 'groups'}" if more else "")
 
 
 def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[str]:

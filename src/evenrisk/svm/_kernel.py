@@ -66,7 +66,7 @@ class FairKernelSVC(PenalisedClassifier):
         model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
         are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
         more freely and wants thousands of rows. Weights that are whole multiples of the smallest one count
-        rows here; others are scaled to a mean of 1.
+        rows here (on average up to ten); others are scaled to a mean of 1.
         A kernel machine may learn its rows by heart, so the map is fitted to scores of rows held out by five
         more fits.
     loss : {"hinge", "squared_hinge"}, default="hinge"
