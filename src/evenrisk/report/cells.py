@@ -9,7 +9,6 @@ import numpy as np
 
 from evenrisk._validation import SMALL_CELL, check_codes
 from evenrisk.metrics._inputs import ScoredRows
-from evenrisk.parity import Parity
 from evenrisk.report import words
 
 FEWEST = 2  # rows of a compared cell; the rate of one person is 0 or 1 and would set every gap
@@ -58,7 +57,7 @@ def compared(rows: ScoredRows, parity: Any) -> Compared:
     return Compared(under, left_out)
 
 
-def needed(rule: Parity) -> str:
+def needed(rule: Any) -> str:
     """How many rows a group must have for a rule to compare it, in words."""
     which = " of each outcome" if len(rule.strata) > 1 else " of the outcome that it looks at"
     return f"at least {FEWEST} rows{which if rule.needs_label else ''}"
