@@ -808,7 +808,7 @@ def dealt_out(score, weight, group, dealt, t):
         others = (weight[group != g].sum(), weight[~mine].sum())
         moved.append(away * noise(weight, group == g) / noise(weight, mine) * others[0] / others[1])
     z = np.array(z)
-    return np.ptp(moved, axis=0).max(), np.abs(z).max() + 1e-6 * (z**2).mean(axis=1).sum()
+    return min(np.ptp(moved, axis=0).max(), 1.0), np.abs(z).max() + 1e-6 * (z**2).mean(axis=1).sum()
 
 
 def strata(a):
