@@ -281,6 +281,16 @@ FOREIGN = [
 ]
 
 
+def test_a_folder_name_reaches_no_terminal_raw(monkeypatch, tmp_path):
+    monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: name)
+    red, shown = tmp_path / "\x1b[31mred", f"{tmp_path}/\\x1b[31mred"
+    red.touch()
+    done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(red / "a")])
+    assert done.exit_code == 2
+    assert f"--out must be a folder that can be written, got {shown}/a: " in done.output
+    assert "\x1b" not in done.output
+
+
 @pytest.mark.parametrize(("files", "foreign"), FOREIGN)
 def test_no_file_of_others_is_written_over(monkeypatch, tmp_path, files, foreign):
     for name, content in files.items():

@@ -156,7 +156,13 @@ def _same_side(value: float, scores: np.ndarray | None) -> Callable[[Decimal], b
         return lambda number: True
     kind = scores.dtype.type
     place = np.searchsorted(scores, kind(value), side="right")
-    return lambda number: bool(np.searchsorted(scores, kind(float(number)), side="right") == place)
+
+    def inside(number: Decimal) -> bool:
+        if math.isinf(float(number)):  # the largest number, rounded up, is none
+            return False
+        return bool(np.searchsorted(scores, kind(float(number)), side="right") == place)
+
+    return inside
 
 
 def _cut(value: float, place: int, rounding: str) -> Decimal:
