@@ -6,7 +6,6 @@ Halves are rounded up, as a browser's ``toFixed`` does: the script and Python wr
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
@@ -139,10 +138,9 @@ def threshold_writer(
 
 
 def read(text: str) -> float:
-    """Read a number that was written here; one that was rounded up beyond the largest float is that float."""
+    """Read a number that was written here."""
     number, _, power = text.replace("−", "-").partition("×10")
-    value = float(f"{number}e{power.translate(_PLAIN) or 0}")
-    return value if math.isfinite(value) else math.copysign(sys.float_info.max, value)
+    return float(f"{number}e{power.translate(_PLAIN) or 0}")
 
 
 def _shortest(value: float, scores: np.ndarray | None) -> Decimal:
