@@ -338,7 +338,7 @@ def test_a_closed_pipe_loses_no_results(monkeypatch, tmp_path):
     monkeypatch.setattr(paper, "print_tables", closed)
     done = CliRunner().invoke(cli.main, ["reproduce", "--splits", "1", "--out", str(tmp_path)])
     assert done.exit_code == 141
-    assert done.output == ""
+    assert done.output.strip() == ""  # rich 13.0 ends its bar with a line, also where there is none
     assert (tmp_path / "x").exists()
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
 
 from evenrisk import Parity, threshold_profile
@@ -863,6 +862,7 @@ def plain_name():
 
 def blocks(text):
     """What a Markdown document is made of, and the text of every block as a reader sees it."""
+    MarkdownIt = need("markdown_it").MarkdownIt  # rich brings it from 13.4 on
     found = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
     inline = [token for token in found if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children} - {"text", "text_special"}

@@ -29,16 +29,26 @@ class Killed(click.ClickException):
     exit_code = FAULT
 
 
-class ClosedPipe(click.ClickException):
-    """Whoever read our output has had enough. That needs no words."""
-
-    exit_code = CLOSED_PIPE
+class Ended(click.ClickException):
+    """Somebody has ended us from outside. That needs no words."""
 
     def __init__(self) -> None:
-        super().__init__("closed pipe")
+        super().__init__("ended from outside")
 
     def show(self, file: Any = None) -> None:
         """Say nothing."""
+
+
+class ClosedPipe(Ended):
+    """Whoever read our output has had enough."""
+
+    exit_code = CLOSED_PIPE
+
+
+class Interrupted(Ended):
+    """Ctrl-C."""
+
+    exit_code = INTERRUPTED
 
 
 def named(path: Any) -> str:
@@ -68,22 +78,24 @@ class Program(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the options; help is printed here."""
-        with _closed_pipes():
+        with _endings():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with _closed_pipes():
+        with _endings():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _closed_pipes() -> Iterator[None]:
+def _endings() -> Iterator[None]:
     """Raise what click does not know where it would exit with 1."""
     try:
         yield
     except BrokenPipeError as error:
         raise ClosedPipe from error
+    except KeyboardInterrupt as error:  # of which click before 8.2 keeps no trace
+        raise Interrupted from error
 
 
 def _told(error: BaseException) -> int:
