@@ -508,7 +508,9 @@ def test_one_column_of_any_kind(build):
         (["b", 10, 2, 1], ("1", "2", "10", "b")),
         (["10", "2", "1", "2"], ("1", "2", "10")),  # as a file gives numbers
         (["10", "-2.5", "1e1", "0"], ("-2.5", "0", "10", "1e1")),
-        (["10", "2", "1 a", "2"], ("1 a", "10", "2")),  # one name that is none: the alphabet
+        (["10", "2", "x", "1 a"], ("1 a", "2", "10", "x")),
+        (["18-25", "9-17", "100+", "9-9"], ("9-9", "9-17", "18-25", "100+")),
+        (["b", "B", "a10", "a9"], ("B", "a9", "a10", "b")),  # letters as Python sorts them
     ],
 )
 def test_groups_of_any_kind(values, groups):

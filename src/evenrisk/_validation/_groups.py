@@ -15,6 +15,7 @@ from evenrisk._validation._arrays import check_length, factorize, listed, strict
 from evenrisk._validation._warnings import SmallCellWarning
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
+DIGITS = re.compile("([0-9]{1,18})")
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # as text
 MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
 
@@ -209,13 +210,20 @@ def _objects(labels: Any) -> np.ndarray:
 
 
 def _order(labels: np.ndarray) -> np.ndarray:
-    """Index that sorts labels; text that is all numbers, as a file gives it, sorts as numbers: 1, 2, 10."""
-    if all(isinstance(label, str) and NUMBER.fullmatch(label.strip()) for label in labels):
-        return np.array(sorted(range(len(labels)), key=lambda i: (float(labels[i]), labels[i])))
+    """Index that sorts labels; numbers in text, as a file gives it, sort as numbers: 1, 2, 10, x."""
+    if all(isinstance(label, str) for label in labels):
+        numbers = all(NUMBER.fullmatch(label.strip()) for label in labels)  # −10 comes before −9
+        key: Any = float if numbers else _pieces
+        return np.array(sorted(range(len(labels)), key=lambda i: (key(labels[i]), labels[i])), dtype=np.intp)
     try:
         return np.argsort(labels, kind="stable")
     except TypeError:  # mixed kinds have no order of their own
         return np.array(sorted(range(len(labels)), key=lambda i: _by_kind(labels[i])))
+
+
+def _pieces(label: str) -> list[Any]:
+    """Text and whole numbers in turn: "9-17" is "", 9, "-", 17, ""."""
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(DIGITS.split(label))]
 
 
 def _by_kind(label: Any) -> tuple[str, Any, str]:
