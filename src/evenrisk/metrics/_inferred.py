@@ -55,8 +55,9 @@ class Inferred:
         each label, where the rule looks at labels) gets a p-value of at most p with probability at most p.
         That includes weights which differ between groups and not within them. Weights that vary within a
         group make the test approximate: in simulations false positives at 5 % were between 3 and 7 %, and
-        between 1 and 9 % for a small group whose weights, unlike the others', depend on its scores. Above
-        100,000 rows in a stratum the permutations are replaced by their normal limit.
+        between 1 and 9 % where nearly everybody has one score, or where one small group's weights, unlike the
+        others', depend on its scores. Above 100,000 rows in a stratum the permutations are replaced by their
+        normal limit.
 
         Parameters
         ----------
