@@ -253,6 +253,19 @@ def test_ga_by_moments_is_ga_by_rows(parity, kind, fit_intercept, monkeypatch):
     assert by_moments.curvature(theta) == pytest.approx(by_rows.curvature(theta), rel=rel, abs=rel)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_constant_column_has_no_moments_not_even_rounding(kind):
+    """A tenth has no exact sum: the mean of many of them is off by rounding."""
+    w = world()
+    X = kind(np.column_stack([w.X, np.full(len(w.X), 0.1)]))
+    scores = ScoreObjective(LOGISTIC, w.y, w.weight, Penalty(DISTANCES["gaussian"], w.cells()), 0.7)
+    moments = LinearObjective(scores, X, alpha=0.0, fit_intercept=False).moments
+    centre, covariance = moments._moments
+    assert not centre[:, -1].any()
+    assert not covariance[:, -1].any()
+    assert not covariance[:, :, -1].any()
+
+
 def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
     F = objective(world(), "gaussian")
     taken = []

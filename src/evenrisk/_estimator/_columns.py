@@ -79,15 +79,14 @@ def _within(low: np.ndarray, high: np.ndarray, share: float) -> np.ndarray:
 def _range(X: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest value of each column, of as many rows as it takes to see that no column is far.
 
-    Twice as far is enough: other rows may double a column's largest value without widening its range, and to
-    raise it more they must widen it.
+    More rows never lower the range's share of the largest value: what raises the value widens the range.
     """
     low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     for block in blocks(weight):
         rows = X[block] if weight[block].all() else X[block][weight[block] > 0]
         if len(rows):
             low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
-            if not _within(low, high, 2 * FAR).any():
+            if not _within(low, high, FAR).any():
                 break
     return low, high
 
