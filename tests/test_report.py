@@ -212,6 +212,16 @@ def test_which_rows_a_rule_wants_is_said():
         assert any(which in warning for warning in summary["warnings"])
 
 
+def test_whole_numbers_of_a_nested_list_are_not_merged():
+    group = ["a", "b"] * 40
+    with pytest.raises(ValueError, match="`y_score` must be numbers that differ in float64 too"):
+        audit(None, [[2**60 + i, 0.5 * i] for i in range(80)], sensitive_features=group, **QUICK)
+    columns = audit(None, [[i, 0.5 * i] for i in range(80)], sensitive_features=group, **QUICK).summary[
+        "scores"
+    ]
+    assert [column["distinct"] for column in columns] == [80, 80]
+
+
 ULPS = 0.3 + np.spacing(0.3) * np.arange(3)
 
 

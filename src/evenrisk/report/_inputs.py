@@ -26,13 +26,13 @@ def score_columns(y_score: Any) -> dict[str, Any]:
             columns = {str(frame.name or "score"): y_score}
         else:
             refuse_masked("y_score", y_score)
-            array = np.asarray(y_score)
-            several = array.ndim == 2 and array.shape[1] > 1
-            columns = (
-                {f"score {i + 1}": array[:, i] for i in range(array.shape[1])}
-                if several
-                else {"score": y_score}
-            )
+            # a list of whole numbers and floats would become floats, which merge whole numbers beyond 2⁵³
+            nested = isinstance(y_score, (list, tuple))
+            array = np.asarray(y_score, dtype=object if nested else None)
+            columns = {"score": y_score}
+            if array.ndim == 2 and array.shape[1] > 1:
+                by_column = array.T.tolist() if nested else array.T
+                columns = {f"score {i}": column for i, column in enumerate(by_column, 1)}
     if not columns:
         raise ValueError("`y_score` must have at least 1 column, got none")
     return columns
