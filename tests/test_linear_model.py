@@ -252,6 +252,34 @@ def test_collinear_columns_change_no_risk_and_share_the_coefficient(name):
         assert np.abs(ours.coef_).max() < 1.5 * np.abs(plain.coef_).max() + 0.5
 
 
+@pytest.mark.parametrize("name", [*SINGULAR, "ridge", "EO bound"])
+def test_the_rounding_of_collinear_columns_far_from_zero_is_not_fitted(name):
+    """In float32 the column is off by a 64 at 1e9: coefficients of thousands would cancel around it."""
+    models = {**MODELS, "EO bound": partial(ZafarEO, c=0.01)}
+    X, y, group, weight = few_people()
+    X = X.astype(np.float32)
+    sums = X[:, 0] - X[:, 2], X[:, 0] - 2 * X[:, 2]
+    for kind in (np.asarray, sparse.csr_array):
+        near = np.column_stack([1e6 * sums[0], X, sums[1], 1e3 * sums[0]]).astype(np.float32)
+        rows = kind(near), kind(near + np.array([1e9, 0, 0, 0, 1000, 1e6], dtype=np.float32))
+        plain, ours = (models[name]().fit(Z, y, weight, sensitive_features=group) for Z in rows)
+        risk = plain.predict_proba(rows[0])
+        assert ours.predict_proba(rows[1]) == pytest.approx(risk, abs=1e-2 if name == "calibrated" else 1e-3)
+        assert np.abs(ours.coef_).max() < 3
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_column_far_from_zero_may_differ_from_the_others_by_little(kind):
+    """A hundredth of its own beside another column is no rounding: it stays, and its coefficient is found."""
+    X, y, group, _ = few_people(3000)
+    own = X[:, 0] + 0.01 * X[:, 1]
+    near, far = (kind(np.column_stack([X[:, :1], own + at]).astype(np.float32)) for at in (0, 500))
+    plain, ours = (logistic(eta=0).fit(Z, y, sensitive_features=group) for Z in (near, far))
+    assert plain.coef_[0, 1] < -50
+    assert ours.coef_ == pytest.approx(plain.coef_, rel=0.02)
+    assert ours.decision_function(far) == pytest.approx(plain.decision_function(near), abs=0.05)
+
+
 def test_a_bound_is_not_met_by_the_rounding_of_collinear_columns():
     """The covariances of the two are collinear to 1e-13 only, and coefficients of 1e11 would use that."""
     X, y, group, _ = few_people()

@@ -169,7 +169,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             self._check_cell_sizes(target[present], groups.take(present))
         row = weight_of_one_row(weight)  # before equal rows are merged
         columns = self._columns(X, weight)
-        X = X if columns is None else columns.into(X)
+        X = X if columns is None else columns.into(X, weight)
         if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES:
             X, target, weight, groups = collapse(X, target, weight, groups)
         cells = None

@@ -6,6 +6,7 @@ rows: round 1 adds the loss and the sums, round 2 adds the gradient.
 """
 
 from evenrisk.objective._linear import LinearObjective
+from evenrisk.objective._moments import second_moments
 from evenrisk.objective._scores import Penalty, ScoreObjective
 
-__all__ = ["LinearObjective", "Penalty", "ScoreObjective"]
+__all__ = ["LinearObjective", "Penalty", "ScoreObjective", "second_moments"]
