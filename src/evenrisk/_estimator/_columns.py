@@ -6,9 +6,9 @@ a column is left out, and its coefficient is 0; that is the minimum for any ridg
 A column that varies by little beside its size (a year, an amount of memory) leaves few digits for the part
 that matters. It is measured from its smallest value, which takes nothing but a constant out of the scores.
 Both are exact, so that a fit is the same, bit for bit, as without these columns or from another origin.
-What is left of a column's size after that is its rounding (in float32 a 64 beside an amount of 1e9), and where
-the other columns already say all the rest of it, a fit without a ridge has nothing but this rounding to hold
-on to: coefficients of thousands that cancel. Such a column is replaced by what the others say of it.
+What stays of the column's size is its rounding (in float32 an amount of 1e9 is off by up to 32). Where the
+other columns already say all the rest of it, a fit would take this rounding for a feature, with coefficients
+of thousands that cancel. Such a column is replaced by what the others say of it.
 
 Conventions
 -----------
@@ -26,11 +26,11 @@ import numpy as np
 from evenrisk._xp import blocks, is_sparse
 from evenrisk.objective import second_moments
 
-FAR = 0.01  # of a column's largest value: below this range it is measured from its smallest one, if not before
+FAR = 0.01  # of a column's largest value: below this range it is measured from its smallest one
 # Scores lose eps·max/range of their digits where b cancels w·x. At eps^⅔ that is about 2e-5 of a raw score in
 # float64 and 2e-2 in float32, and what is left of a column's range is its own rounding.
 CONSTANT = 2 / 3
-NOISY = 1e-4  # of a column's range: where less than this counts as constant, rounding does no harm
+NOISY = 1e-4  # of a column's range: while what counts as constant is less, rounding does no harm
 WIDTH = 4  # standard deviations in a range
 MOST = 256  # columns among which collinear ones are looked for
 COLLINEAR = 1e-11  # of a unit variance: what is left of a column that the others say all of
@@ -75,7 +75,7 @@ class Columns:
             X.data -= origin[X.indices]  # a column far from 0 has an entry in every row
         else:
             X = X - origin
-        if 0 < len(noisy) and X.shape[1] <= MOST:
+        if len(noisy) > 0 and X.shape[1] <= MOST:
             _without_rounding(X, weight, noisy, self.resolution[self.kept])
         return X
 
@@ -95,7 +95,10 @@ def _without_rounding(X: Any, weight: np.ndarray, noisy: np.ndarray, resolution:
 
     From the finest to the coarsest, each is compared with the clean ones and those before it.
     """
-    mean, second = second_moments(X, weight / weight.sum(), centred=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200
+        mean, second = second_moments(X, weight / weight.sum(), centred=True)
+    if not np.isfinite(second).all():
+        return
     root = np.sqrt(np.where(second.diagonal() > 0, second.diagonal(), 1.0))
     second /= np.outer(root, root)
     coarse = resolution / (WIDTH * root)
