@@ -291,7 +291,7 @@ def commands() -> Recorded:
         table = Path(folder) / "scores.csv"
         rows = zip(world.score, world.y, world.group, world.weight, strict=True)
         table.write_text(
-            "score,label,group,weight\n" + "".join(f"{s!r},{y},{g},{w}\n" for s, y, g, w in rows)
+            "score,label,group,weight\n" + "".join(f"{float(s)!r},{y},{g},{w}\n" for s, y, g, w in rows)
         )
         for name, options in {
             "audit": [],
