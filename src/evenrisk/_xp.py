@@ -155,6 +155,11 @@ def cumsum(x: Array, axis: int) -> Array:
     return np.cumsum(x, axis=axis) if isinstance(x, np.ndarray) else namespace(x).cumulative_sum(x, axis=axis)
 
 
+def swap_last_axes(x: Array) -> Array:
+    """Return x with its last two axes exchanged."""
+    return np.swapaxes(x, -1, -2) if isinstance(x, np.ndarray) else namespace(x).matrix_transpose(x)
+
+
 def sigmoid(g: Array) -> Array:
     """s = 1/(1 + e^(−g)); where e^(−g) overflows, 1/∞ = 0 is the right answer."""
     if isinstance(g, np.ndarray):
