@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 import evenrisk.svm._kernel as kernel_room
 import evenrisk.svm._memory as memory_room
 from evenrisk import FairKernelSVC, FairLinearSVC, threshold_profile
-from evenrisk.svm._reduction import Reduction, SharedRows
+from evenrisk.svm._kernels import Reduction, SharedRows
 from worlds import as_it_came, in_pieces
 
 DECISION = 2e-3  # how far decision values may be from libsvm's at tol=1e-8
@@ -340,7 +340,7 @@ def test_features_reproduce_the_kernel_and_its_norm(few, kernel, monkeypatch):
     dual = reduction.dual(w)
     assert kernel(X, reduction.support) @ dual == pytest.approx(features @ w, abs=1e-4 * np.abs(K).max())
     assert dual @ kernel(reduction.support, reduction.support) @ dual == pytest.approx(w @ w, rel=1e-4)
-    monkeypatch.setattr("evenrisk.svm._reduction.BLOCK_BYTES", 1)
+    monkeypatch.setattr("evenrisk.svm._kernels.BLOCK_BYTES", 1)
     assert reduction.features(X) == pytest.approx(features, rel=1e-6, abs=1e-8)
 
 

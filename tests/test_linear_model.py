@@ -23,7 +23,6 @@ from evenrisk import (
     Parity,
     threshold_profile,
 )
-from evenrisk._estimator._columns import Columns
 from evenrisk._xp import sigmoid
 from evenrisk.baselines import ZafarDP, ZafarEO
 from evenrisk.datasets import load_compas
@@ -36,6 +35,7 @@ from evenrisk.exceptions import (
 )
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
+from evenrisk.objective._linear import Columns
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import in_pieces
