@@ -326,7 +326,7 @@ def test_round_two_is_the_same_where_too_many_rows_came_to_keep_their_places(nam
 @each
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED_HINGE, HINGE], ids=lambda loss: loss.name)
 def test_the_whole_path_runs_on_torch_tensors(name, loss):
-    """X, labels, weights and cells stay in torch; θ and the matrices are NumPy's. As far as NumPy's own path."""
+    """X, labels, weights and cells stay in torch; θ and the matrices are NumPy's. The end is NumPy's own."""
     torch = need("torch")
     w = world("equalized_odds", 3)
     settings = SolverSettings("newton", tol=1e-7, max_iter=500, verbose=0)

@@ -83,8 +83,7 @@ class SmoothedHinge(NamedTuple):
 
     mu: float
     a: Array
-
-    kinked = False
+    kinked: bool = False
 
     def rows(self, block: slice) -> SmoothedHinge:
         """Return the loss of some rows."""

@@ -23,7 +23,7 @@ from evenrisk._estimator import (
 )
 from evenrisk._validation import check_choice, check_number
 from evenrisk.distances import Distance
-from evenrisk.objective import LinearObjective, ScoreObjective
+from evenrisk.objective import LinearObjective, Problem, ScoreObjective
 from evenrisk.parity import Parity
 from evenrisk.svm._kernels import KERNELS, Kernel, Reduction, SharedRows, gamma_value, kernel_function
 from evenrisk.svm._linear import machine_alpha, margin_loss
@@ -338,7 +338,7 @@ class FairKernelSVC(PenalisedClassifier):
         w = problem.reduction.features(old).T @ dual
         return np.append(w, b) if self.fit_intercept else w
 
-    def _set_coefficients(self, problem: KernelProblem, theta: np.ndarray) -> None:
+    def _set_coefficients(self, problem: Problem, theta: np.ndarray) -> None:
         forget(self, "support_", "support_vectors_")
         super()._set_coefficients(problem, theta)
 
