@@ -80,6 +80,7 @@ class Columns:
         """(X − origin)[:, kept], noisy columns from the others where those say all of them; or X itself."""
         if not self.kept.all():
             X = X[:, np.flatnonzero(self.kept)]
+            X = X if is_sparse(X) else np.ascontiguousarray(X)  # BLAS adds up in the order of memory
         origin = self.origin[self.kept].astype(X.dtype)
         noisy = np.flatnonzero(self.noisy[self.kept])
         if not (origin.any() or len(noisy)):
@@ -203,7 +204,7 @@ class CellMoments:
     @classmethod
     def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
         """Give them if the distance needs no more and the matrices are small."""
-        if penalty is None or not penalty.distance.of_two_moments:
+        if penalty is None or not penalty.distance.traits.two_moments:
             return None
         on_host = isinstance(X, np.ndarray) or is_sparse(X)
         small = penalty.cells.n_cells * X.shape[1] ** 2 <= ENTRIES

@@ -132,7 +132,7 @@ class Penalty:
 
     def _gram(self, summed: SummedScores, slopes: Array) -> np.ndarray:
         w = self.cell_weights[0][:, None]
-        means = 0 * slopes[..., 0] if self.distance.linear else summed.psi / w
+        means = 0 * slopes[..., 0] if self.distance.traits.linear else summed.psi / w
         return self.gram(means, slopes / w[..., None])
 
     def _placed(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
