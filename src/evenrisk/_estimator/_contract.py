@@ -438,11 +438,15 @@ class PenalisedClassifier(FairClassifier):
                 why = _without_penalty(self.class_weight, constant=constant)
             if constant and self.eta == 0:
                 _warn_of_collapse(sd, why)
-        if self.eta > 0 and (calibration := self.calibration_) is not None:
-            diagnose(g, calibration(g), data, self.eta, why)
-        elif self.eta > 0:
+        if self.eta == 0:
+            return
+        n_features = getattr(problem, "n_features", None)  # that vary, of a linear model
+        if (calibration := self.calibration_) is not None:
+            diagnose(g, calibration(g), data, self.eta, why, n_features=n_features)
+        else:
             # 0.5 is then where a mistake costs the same either way in the loss, class weights and all
-            diagnose(g, g, replace(data, weight=problem.scores.weight), self.eta, why)
+            counted = replace(data, weight=problem.scores.weight)
+            diagnose(g, g, counted, self.eta, why, n_features=n_features)
 
     def _unseen_scores(self, problem: Any, point: PathPoint, data: TrainingData) -> np.ndarray:
         """Return the scores to calibrate on, each row's from a model that has not seen it."""
@@ -494,7 +498,15 @@ class PenalisedClassifier(FairClassifier):
 # ---------------------------------------------------------------- warnings after a fit
 
 
-def diagnose(g: np.ndarray, calibrated: np.ndarray, data: TrainingData, eta: float, plain: str = "") -> None:
+def diagnose(
+    g: np.ndarray,
+    calibrated: np.ndarray,
+    data: TrainingData,
+    eta: float,
+    plain: str = "",
+    *,
+    n_features: int | None = None,
+) -> None:
     """Warn when the penalty has won: collapsed scores, accuracy below a constant's, reversed ranking.
 
     Calibration stretches collapsed scores without telling people apart, so collapse is judged by g.
@@ -503,7 +515,7 @@ def diagnose(g: np.ndarray, calibrated: np.ndarray, data: TrainingData, eta: flo
     """
     y, weight = data.y, data.weight
     sd = _spread(g, weight)
-    if data.X.shape[1] == 0:
+    if n_features == 0:
         tell(
             "all risk scores are the same: no column of X varies, so that nobody can be told apart",
             CollapseWarning,

@@ -394,7 +394,8 @@ class LinearObjective:
     def rows_of(self, block: Any) -> Array:
         """Return rows of X with the intercept's column, dense float64."""
         X = self._features(block)
-        return concat([X, 1 + 0 * X[:, :1]], 1) if self.fit_intercept else X
+        one = 1 + 0 * cast(self.scores.weight[block], X.dtype)
+        return concat([X, one[:, None]], 1) if self.fit_intercept else X
 
     def metric(self) -> np.ndarray:
         """Return a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
