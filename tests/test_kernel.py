@@ -232,7 +232,8 @@ def test_the_seed_chooses_the_landmarks(some, monkeypatch):
     assert pickle.dumps(one) == pickle.dumps(same)
     unseeded = FairKernelSVC(eta=0, n_components=15, tol=1e-3).fit(X, y)
     assert unseeded.support_vectors_.shape == (15, 4)
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)  # large data keep rows of weight 0
+    # large data keep rows of weight 0
+    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
     absent = FairKernelSVC(eta=0, n_components=15, random_state=0, tol=1e-3).fit(
         np.r_[X, X[:50] + 5], np.r_[y, y[:50]], np.r_[np.ones(900), np.zeros(50)]
     )
