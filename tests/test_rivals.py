@@ -21,7 +21,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def from_benchmarks(name, path):
-    """Import a file or package of benchmarks/ without that folder on the path: it has a coverage.py."""
+    """Import a file or package of benchmarks/ without that folder on the path."""
     spec = importlib.util.spec_from_file_location(name, BENCHMARKS / path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def from_benchmarks(name, path):
 
 
 rivals = from_benchmarks("rivals", "rivals/__init__.py")
-tables = from_benchmarks("frontier_tables", "frontier_tables.py")
+tables = from_benchmarks("_frontier_tables", "_frontier_tables.py")
 fairret, mmd, transport, linear = (
     sys.modules[f"rivals.{name}"] for name in ("fairret_norm", "mmd", "transport", "_torch_linear")
 )

@@ -1,4 +1,4 @@
-"""Other ways to a fair score, each behind the same few words (`rivals._protocol.Rival`).
+"""Other ways to a fair score, each with the same interface (`rivals._protocol.Rival`).
 
 Every rival is trained to the end of its own objective on the same rows, with the same ridge where it is a
 linear model; its settings run from none or little fairness to as much as it can give.
