@@ -63,12 +63,10 @@ def at(points, target, column, on="max_gap"):
 
 
 def mean_sd(values):
-    values = np.array(values)
-    missing = np.isnan(values).sum()
-    if missing == len(values):
-        return "– (no split reaches it)"
-    told = f" ({missing} splits never reach it)" if missing else ""
-    return f"{np.nanmean(values):.4f} ± {np.nanstd(values, ddof=1):.4f}{told}"
+    known = [value for value in values if not np.isnan(value)]
+    sd = f" ± {np.std(known, ddof=1):.4f}" if len(known) > 1 else ""
+    missing = f" ({len(values) - len(known)} of {len(values)} splits never reach it)"
+    return (f"{np.mean(known):.4f}{sd}" if known else "–") + (missing if len(known) < len(values) else "")
 
 
 def compas_plain(splits):
