@@ -20,7 +20,7 @@ from evenrisk import BudgetSearchCV, FairKernelSVC, FairLogisticRegression, thre
 
 
 @dataclass(frozen=True)
-class Promise:
+class Case:
     """A search to repeat on many splits."""
 
     data: str
@@ -46,39 +46,39 @@ def machine(alpha):
 
 EO = "equalized_odds"
 ALPHAS = (3e-4, 1e-3, 3e-3, 1e-2)
-PROMISES = (
-    Promise("COMPAS", "logistic", logistic(), 0.10, 0.9, 50),
-    Promise("COMPAS", "logistic", logistic(), 0.15, 0.9, 50),
-    Promise("COMPAS", "logistic, equalized odds", logistic(EO), 0.15, 0.9, 50),
-    Promise("COMPAS", "logistic", logistic(), 0.10, None, 50),
-    Promise("COMPAS", "kernel machine, as it comes", (FairKernelSVC(tol=1e-4),), 0.10, None, 20),
-    Promise("COMPAS", "kernel machine, alpha chosen", tuple(map(machine, ALPHAS)), 0.10, None, 20),
-    Promise("Adult", "logistic", logistic(alpha=1e-4), 0.05, 0.9, 50),
-    Promise("Adult", "logistic", logistic(alpha=1e-4), 0.05, None, 10),
-    Promise("Adult", "logistic, equalized odds", logistic(EO, 1e-4), 0.10, 0.9, 10),
-    Promise("synthetic", "logistic", logistic(alpha=1e-4), 0.15, 0.9, 100, 1000),
-    Promise("synthetic", "logistic", logistic(alpha=1e-4), 0.15, None, 100, 1000),
+CASES = (
+    Case("COMPAS", "logistic", logistic(), 0.10, 0.9, 50),
+    Case("COMPAS", "logistic", logistic(), 0.15, 0.9, 50),
+    Case("COMPAS", "logistic, equalized odds", logistic(EO), 0.15, 0.9, 50),
+    Case("COMPAS", "logistic", logistic(), 0.10, None, 50),
+    Case("COMPAS", "kernel machine, as it comes", (FairKernelSVC(tol=1e-4),), 0.10, None, 20),
+    Case("COMPAS", "kernel machine, alpha chosen", tuple(map(machine, ALPHAS)), 0.10, None, 20),
+    Case("Adult", "logistic", logistic(alpha=1e-4), 0.05, 0.9, 50),
+    Case("Adult", "logistic", logistic(alpha=1e-4), 0.05, None, 10),
+    Case("Adult", "logistic, equalized odds", logistic(EO, 1e-4), 0.10, 0.9, 10),
+    Case("synthetic", "logistic", logistic(alpha=1e-4), 0.15, 0.9, 100, 1000),
+    Case("synthetic", "logistic", logistic(alpha=1e-4), 0.15, None, 100, 1000),
 )
 
 
 LOAD = {"COMPAS": compas, "Adult": adult, "synthetic": lambda: skewed(200_000)}
 
 
-def one_split(promise, rows, seed, n_jobs):
-    (X, y, groups), (X_test, y_test, groups_test) = train_test(*rows, seed, promise.n_train)
-    settings = {"confidence": promise.confidence, "random_state": seed, "n_jobs": n_jobs}
+def one_split(case, rows, seed, n_jobs):
+    (X, y, groups), (X_test, y_test, groups_test) = train_test(*rows, seed, case.n_train)
+    settings = {"confidence": case.confidence, "random_state": seed, "n_jobs": n_jobs}
     searches = [
-        BudgetSearchCV(each, promise.max_gap, **settings).fit(X, y, sensitive_features=groups)
-        for each in promise.estimators
+        BudgetSearchCV(each, case.max_gap, **settings).fit(X, y, sensitive_features=groups)
+        for each in case.estimators
     ]
     search = max(searches, key=lambda each: (each.budget_met_, held_out_auc(each)))
     score = search.decision_function(X_test)
-    profile = threshold_profile(y_test, score, sensitive_features=groups_test, parity=promise.parity)
+    profile = threshold_profile(y_test, score, sensitive_features=groups_test, parity=case.parity)
     return {
         "met": search.budget_met_,
         "held_out": search.max_gap_,
         "test": profile.max_gap,
-        "broken": profile.max_gap > promise.max_gap + chance(profile, y_test, groups_test),
+        "broken": profile.max_gap > case.max_gap + chance(profile, y_test, groups_test),
         "auc": roc_auc_score(y_test, score),
         "accuracy": ((score > 0) == y_test).mean(),
     }
@@ -101,16 +101,16 @@ def mean_error(values):
     return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) / len(values) ** 0.5:.4f}"
 
 
-def line(promise, n_splits, n_jobs):
+def line(case, n_splits, n_jobs):
     """Return a line of the table."""
-    rows, found = LOAD[promise.data](), []
+    rows, found = LOAD[case.data](), []
     for seed in range(n_splits):
-        found.append(one_split(promise, rows, seed, n_jobs))
-        print(f"{promise.data}, {promise.name}: {seed + 1} of {n_splits}", file=sys.stderr, flush=True)
+        found.append(one_split(case, rows, seed, n_jobs))
+        print(f"{case.data}, {case.name}: {seed + 1} of {n_splits}", file=sys.stderr, flush=True)
     met = [row for row in found if row["met"]]
     broken = f"{sum(row['broken'] for row in met)} of {len(met)}"
     means = (mean_error([row[key] for row in found]) for key in ("held_out", "test", "auc", "accuracy"))
-    asked = [f"{promise.data}, {promise.name}", promise.max_gap, promise.confidence, n_splits]
+    asked = [f"{case.data}, {case.name}", case.max_gap, case.confidence, n_splits]
     return [*asked, f"{len(met) / n_splits:.2f}", broken, *means]
 
 
@@ -120,13 +120,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=None)
     args = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # a budget out of reach is counted, no warning needed
-    chosen = [promise for promise in PROMISES if args.data in (None, promise.data)]
+    chosen = [case for case in CASES if args.data in (None, case.data)]
     headings = ["data, model", "budget", "confidence", "splits", "met", "of these broken"]
     headings += ["held-out max gap", "test max gap", "AUC", "accuracy"]
     with results_file(parser, args):
         print_table(
             headings,
-            (line(promise, 3 if args.quick else promise.n_splits, args.jobs) for promise in chosen),
+            (line(case, 3 if args.quick else case.n_splits, args.jobs) for case in chosen),
         )
 
 

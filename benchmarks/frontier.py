@@ -23,7 +23,7 @@ from _frontier_tables import draw, report
 from _our_methods import OURS, PARITIES
 from _report import option_parser, results_file
 from evenrisk import threshold_profile
-from rivals import AWARE, BLIND
+from rivals import AWARE, UNAWARE
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def one_split(table, seed, quick, only) -> list[dict]:
     found = []
     split = train_validation_test(*data, seed)
     for parity in PARITIES:
-        for rival in (*OURS, *BLIND, *AWARE):
+        for rival in (*OURS, *UNAWARE, *AWARE):
             too_many = n_train > rival.most_rows
             if parity not in rival.settings or too_many or not re.search(only, rival.name):
                 continue
