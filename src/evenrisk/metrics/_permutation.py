@@ -9,7 +9,7 @@ so each group's weights are first divided by how much heavier its rows are than 
 Weights that differ between groups but not within them then have no effect at all, and the test stays exact.
 Weights that vary within a group make some arrangements noisier than others, so every deviation is divided by
 its own standard error, √(Σw²/W²) of the two sides; the test is then approximate. Three other ways were tried
-and fail (`benchmarks/RESULTS.md` has the figures): dividing by each group's mean weight where weights depend
+and fail (`benchmarks/notes.md` has the figures): dividing by each group's mean weight where weights depend
 on scores and one group by chance has none of the rare heavy ones; moving the scores alone, away from their
 weights, wherever weights depend on scores; drawing noise for each row where few rows carry a tail.
 """

@@ -1,26 +1,23 @@
-"""What the paper leaves open, varied: bins, distance, starting point, rows of COMPAS, γ and λ of the kernel.
+"""What the paper leaves open, varied: bins, distance, start, rows of COMPAS, γ and λ of the kernel.
 
-``choices.py`` runs all sections, ``choices.py bins rows`` those named. A value "at a gap of …" is read off
-the curve that a warm path over η draws on the *test* part: kind to all alike, and no way to choose η.
+A value "at a gap of …" is read off the curve that a warm path over η draws on the *test* part: the same
+advantage for all, and no way to choose η.
 """
 
-import sys
 import time
 import warnings
 from itertools import pairwise, product
 
 import numpy as np
 
-from _machine import describe
+from _objective import linear_objective
+from _report import option_parser, print_heading, print_table, results_file
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, HistogramDistance
 from evenrisk.datasets import load_compas
-from evenrisk.distances import DISTANCES
 from evenrisk.losses import HINGE, LOGISTIC
-from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.paper.claims import paired
 from evenrisk.paper.measures import measure
 from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features
-from evenrisk.parity import PARITIES, make_cells
 from evenrisk.solvers import lbfgs, momentum
 
 DP, EO = "demographic_parity", "equalized_odds"
@@ -29,7 +26,7 @@ JUMP = 0.05  # neighbours on a path whose gaps differ by more have nothing in be
 
 
 def split(data, n):
-    """(X, y, group) of the training and of the test part."""
+    """Return (X, y, group) of the training and of the test part."""
     rows = Protocol().parts(len(data.y), n)
     X, y, group = features(data, rows.train), data.y.to_numpy(), data.sensitive_features.to_numpy()
     return [(X[part], y[part], group[part].astype(str)) for part in (rows.train, rows.test)]
@@ -49,13 +46,13 @@ def on_test(model, test, parity=DP):
 
 
 def path(model, etas, train, test):
-    """Measure every point of a warm path over η, the unpenalised fit first."""
+    """Return the measurements along a warm path over η, the unpenalised fit first."""
     models = model.fit_path(*train[:2], (0.0, *etas), sensitive_features=train[2])
     return [on_test(each, test, model.parity) for each in models]
 
 
 def read(points, target, column="max_gap"):
-    """Interpolate where `column` first comes down to the target; also how it got there.
+    """Return the point where `column` first falls to the target, and a remark on how it got there.
 
     The accuracy between two neighbours is that of drawing lots between them, person by person: then the gap
     at every threshold is at most the same mixture of theirs.
@@ -81,19 +78,13 @@ def remarks(kinds):
     return ", ".join(f"{kinds.count(name)} {name}" for name in names if name in kinds)
 
 
-def table(headings, lines):
-    print(f"\n| {' | '.join(headings)} |\n|{'---|' * len(headings)}")
-    for line in lines:
-        print(f"| {' | '.join(str(cell) for cell in line)} |", flush=True)
-
-
 # 1. N, σ_c and the floor of the histogram distance; three splits where fine bins take half a minute a path
 
 BINS = {"LR": (5, (0.01, 100, 65)), "LSVM": (5, (0.02, 50, 45)), "KSVM": (3, (0.2, 60, 12))}
 
 
 def at_two_gaps(classifier, distance, data, parity=DP):
-    """Cells of a row: accuracy, AUC, η, spread and remarks at a max gap of .15, then of .10."""
+    """Return accuracy, AUC, η, spread and remarks at a max gap of .15, then of .10."""
     n_splits, etas = BINS[classifier]
     model = estimator(classifier, parity, distance=distance)
     paths = [path(model, np.geomspace(*etas), *split(data, n)) for n in range(n_splits)]
@@ -113,14 +104,14 @@ def bins():
     ]
     data, grid = load_compas(), list(product((10, 20, 50), (0.5, 1, 2)))
     for name, parity in (("LR", DP), ("LR", EO), ("LSVM", DP), ("KSVM", DP)):
-        print(f"\n### {name}-HA, {parity}, {BINS[name][0]} splits: at a test max gap of .15 and .10")
+        print_heading(f"{name}-HA, {parity}, {BINS[name][0]} splits: at a test max gap of .15 and .10")
         cells = (at_two_gaps(name, HistogramDistance(n, k / n), data, parity) for n, k in grid)
         lines = ([n, f"{k:g}/N = {k / n:g}", *rest] for (n, k), rest in zip(grid, cells, strict=True))
-        table(["N", "σ_c", *columns], lines)
-    print("\n### LR-HA, demographic_parity, 5 splits: the floor on the bins, N = 20, σ_c = 1/N")
+        print_table(["N", "σ_c", *columns], lines)
+    print_heading("LR-HA, demographic_parity, 5 splits: the floor on the bins, N = 20, σ_c = 1/N")
     floors = (1e-12, 1e-6, 1e-3)
     cells = (at_two_gaps("LR", HistogramDistance(floor=floor), data) for floor in floors)
-    table(["floor", *columns], ([f"{f:g}", *rest] for f, rest in zip(floors, cells, strict=True)))
+    print_table(["floor", *columns], ([f"{f:g}", *rest] for f, rest in zip(floors, cells, strict=True)))
 
 
 # 2. HA, GA and gap
@@ -133,14 +124,14 @@ TARGETS = [("max_gap", 0.20), ("max_gap", 0.15), ("max_gap", 0.10), ("gap", 0.10
 
 
 def both_columns(readings):
-    """Accuracy / AUC, and how many splits did not get there."""
+    """Return accuracy / AUC, and how many splits did not get there."""
     points, kinds = zip(*readings, strict=True)
     values = (mean_sd([point[name] for point in points if point]) for name in ("accuracy", "auc"))
     return " / ".join(values) + (f" ({remarks(kinds)})" if any(kinds) else "")
 
 
 def difference(readings, others, column):
-    """Paired difference with its 95 % interval, over the splits in which both get there."""
+    """Return the paired difference with its 95 % interval, over the splits in which both get there."""
     both = [(a, b) for (a, _), (b, _) in zip(readings, others, strict=True) if a and b]
     if len(both) < 3:
         return f"– ({len(both)})"
@@ -156,15 +147,15 @@ def distances(n_splits=10):
         for (c, d), etas in ETAS.items():
             paths = [path(estimator(c, parity, distance=d), etas, *each) for each in splits]
             found[c, d] = [[read(points, t, name) for points in paths] for name, t in TARGETS]
-        print(f"\n### {parity}, {n_splits} splits: accuracy / AUC")
-        table(headings, ([f"{c}-{SHORT[d]}", *map(both_columns, found[c, d])] for c, d in found))
+        print_heading(f"{parity}, {n_splits} splits: accuracy / AUC")
+        print_table(headings, ([f"{c}-{SHORT[d]}", *map(both_columns, found[c, d])] for c, d in found))
         for column in ("accuracy", "auc"):
             print(f"\nPaired difference in {column}, 95 % interval (splits in which both get there):")
             lines = []
             for c, d in (key for key in found if key[1] != "histogram"):
                 pairs = zip(found[c, d], found[c, "histogram"], strict=True)
                 lines.append([f"{c}: {SHORT[d]} − HA", *(difference(*pair, column) for pair in pairs)])
-            table(headings, lines)
+            print_table(headings, lines)
 
 
 # 3. Where descent begins
@@ -178,7 +169,7 @@ FROM_ZERO += [("LSVM", "gaussian", 0.3), ("LSVM", "histogram", 0.3), ("LSVM", "g
 
 
 def begin(classifier, theta, train, **settings):
-    """Fit from θ = (w, b)."""
+    """Return a fit from θ = (w, b)."""
     model = estimator(classifier, warm_start=True, **settings)
     model.coef_, model.intercept_ = theta[None, :-1], theta[-1:]
     return model.fit(*train[:2], sensitive_features=train[2])
@@ -190,7 +181,7 @@ def described(points):
 
 
 def counts(found, reference):
-    """How many points collapsed; how many of the others are as low as the reference, lower, higher."""
+    """Return how many points collapsed, and how many others are as low as the reference, lower, higher."""
     others = [p["objective"] / reference["objective"] - 1 for p in found if p["score_sd"] >= COLLAPSED]
     lower, higher = (sum(sign * d > MACHINE_TOL for d in others) for sign in (-1, 1))
     return [len(found) - len(others), len(others) - lower - higher, lower, higher]
@@ -203,37 +194,36 @@ def starts():
     for (classifier, distance, eta), (solver, n_splits, n_starts) in product(STARTED, HOW):
         settings, tally, ends = {"distance": distance, "eta": eta}, np.zeros(4, int), []
         for train, test in splits[:n_splits]:
-            walked = estimator(classifier, **settings).fit(*train[:2], sensitive_features=train[2])
+            on_path = estimator(classifier, **settings).fit(*train[:2], sensitive_features=train[2])
             more = settings | {"solver": solver, "max_iter": STEPS}
             models = [begin(classifier, theta, train, **more) for theta in thetas[:n_starts]]
-            reference, found = on_test(walked, test), [on_test(model, test) for model in models]
+            reference, found = on_test(on_path, test), [on_test(model, test) for model in models]
             tally += counts(found, reference)
             ends.append((reference, min(found, key=lambda point: point["objective"])))
         better = sum(low["objective"] < (1 - MACHINE_TOL) * fit["objective"] for fit, low in ends)
         cells = [cell for points in zip(*ends, strict=True) for cell in described(points)]
         name = [f"{classifier}-{SHORT[distance]}", eta, f"{solver}, {n_splits} × {n_starts}"]
         lines.append([*name, *tally, better, *cells])
-    print("\n### Demographic parity: where random starts end, and the lowest end of each split (means)")
+    print_heading("Demographic parity: where random starts end, and the lowest end of each split (means)")
     columns = [f"{end}: {name}" for end in ("`fit`", "lowest") for name in DESCRIBED]
     counted = ("collapsed", "as `fit`", "lower", "higher", "splits with a lower end")
-    table(["", "η", "splits × starts", *counted, *columns], lines)
+    print_table(["", "η", "splits × starts", *counted, *columns], lines)
 
 
 def zero():
-    """The bare solvers from w = 0, b = 0, where the estimators do not begin."""
+    """Print where the bare solvers end from w = 0, b = 0, where the estimators do not begin."""
     train, test = split(load_compas(), 0)
     X, y, group = train
-    weight, code = np.ones(len(y)), np.unique(group, return_inverse=True)[1]
-    cells, nothing = make_cells(PARITIES[DP], y, code, 2, weight), np.zeros(X.shape[1] + 1)
+    code, nothing = np.unique(group, return_inverse=True)[1], np.zeros(X.shape[1] + 1)
     lines = []
     for classifier, distance, eta in FROM_ZERO:
         loss, alpha = (LOGISTIC, 0.0) if classifier == "LR" else (HINGE, 1 / (10 * len(y)))
-        scores = ScoreObjective(loss, y, weight, Penalty(DISTANCES[distance], cells), eta)
-        objective = LinearObjective(scores, X, alpha=alpha, fit_intercept=True)
+        settings = {"parity": DP, "distance": distance, "eta": eta, "alpha": alpha, "loss": loss}
+        objective = linear_objective(X, y, code, **settings)
         pull = np.abs(objective(nothing)[1] - objective.with_eta(0.0)(nothing)[1]).max()
         model = estimator(classifier, distance=distance, eta=eta).fit(X, y, sensitive_features=group)
         again = begin(classifier, nothing, train, distance=distance, eta=eta)
-        assert (again.coef_ == model.coef_).all()  # it walks the path all the same
+        assert (again.coef_ == model.coef_).all()  # it follows the path all the same
         name = [f"{classifier}-{SHORT[distance]}", eta, f"{pull:.1g}"]
         lines.append([*name, "path (`fit`)", *described([on_test(model, test)])])
         found = {"momentum from 0": momentum(objective, nothing, max_iter=STEPS)}
@@ -243,13 +233,13 @@ def zero():
             theta, model.objective_ = each.theta, each.value
             model.coef_, model.intercept_ = theta[None, :-1], theta[-1:]
             lines.append([*name, label, *described([on_test(model, test)])])
-    print("\n### Split 0, demographic_parity: from exactly zero")
-    table(["", "η", "penalty's gradient at 0", "from", *DESCRIBED], lines)
+    print_heading("Split 0, demographic_parity: from exactly zero")
+    print_table(["", "η", "penalty's gradient at 0", "from", *DESCRIBED], lines)
 
 
 # 4. Which rows of COMPAS
 def baseline(train, test):
-    """Plain logistic regression: the paper's seven figures, then the two max gaps."""
+    """Return the paper's seven figures of plain logistic regression, then the two max gaps."""
     model = FairLogisticRegression(eta=0).fit(*train[:2])
     dp, eo = (on_test(model, test, parity) for parity in (DP, EO))
     gaps = [found[name] for found in (dp, eo) for name in ("gap", "interval", "std")]
@@ -269,11 +259,11 @@ def rows(n_splits=20, n_more=200):
         off = np.array([paper, *many]) - many.mean(axis=0)
         off = np.sqrt(np.einsum("ij,jk,ik->i", off, np.linalg.inv(np.cov(many.T)), off))
         together.append([f"{len(data.y)} rows", f"{off[0]:.2f}", f"{(off[1:] >= off[0]).mean():.0%}"])
-    print(f"\n### Baseline, {n_splits} splits")
+    print_heading(f"Baseline, {n_splits} splits")
     gaps = [f"{name} {parity}" for parity in ("DP", "EO") for name in ("gap", "Int.", "STD")]
-    table(["", "accuracy", *gaps, "max gap DP", "max gap EO"], lines)
+    print_table(["", "accuracy", *gaps, "max gap DP", "max gap EO"], lines)
     print(f"\nAll seven figures at once, among {n_more} splits:")
-    table(["", "Mahalanobis distance of the paper's", "of our own splits as far off"], together)
+    print_table(["", "Mahalanobis distance of the paper's", "of our own splits as far off"], together)
 
 
 # 5. γ and λ of the kernel machine
@@ -285,16 +275,26 @@ def kernel(n_splits=3, eta=10.0):
         ends = zip(*(path(model, [eta], *each) for each in splits), strict=True)
         cells = [mean_sd([p[name] for p in end]) for end in ends for name in ("accuracy", "max_gap", "auc")]
         lines.append([gamma, f"{factor:g}×", *cells])
-    print(f"\n### KSVM-HA, demographic_parity, {n_splits} splits")
-    table(["γ", "λ", *(f"η = {e:g}: {n}" for e in (0, eta) for n in ("accuracy", "max gap", "AUC"))], lines)
+    print_heading(f"KSVM-HA, demographic_parity, {n_splits} splits")
+    print_table(
+        ["γ", "λ", *(f"η = {e:g}: {n}" for e in (0, eta) for n in ("accuracy", "max gap", "AUC"))], lines
+    )
 
 
 SECTIONS = {each.__name__: each for each in (bins, distances, starts, zero, rows, kernel)}
 
-if __name__ == "__main__":
+
+def main() -> None:
+    parser = option_parser(__doc__, quick=None)
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, help="only these sections")
+    args = parser.parse_args()
     warnings.simplefilter("ignore")  # strong ends of the paths collapse, as they should
-    print(describe())
-    for section in sys.argv[1:] or SECTIONS:
-        began = time.perf_counter()
-        SECTIONS[section]()
-        print(f"\n({section}: {time.perf_counter() - began:.0f} s)")
+    with results_file(parser, args):
+        for section in args.only or SECTIONS:
+            start = time.perf_counter()
+            SECTIONS[section]()
+            print(f"\n({section}: {time.perf_counter() - start:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,20 +1,20 @@
-"""How often the permutation test cries wolf where groups do not differ, with weights of every kind.
+"""How often the permutation test finds a difference where there is none.
 
-The weighted distribution of the score is uniform in every group, so that every p-value of at most 5 % is a
-false positive. Sizes × weights × ties; a share between 3.5 and 6.5 % is what a test at 5 % should have.
+Every p-value of at most 5 % is a false alarm. First cells of known distribution (`_worlds`) whose groups do
+not differ; then weights of every kind: the weighted distribution of the score is uniform in every group.
 """
 
-import argparse
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _machine import describe
+from _report import option_parser, print_heading, print_table, results_file
+from _worlds import EO_SIZES, World, percent, repeat
 from evenrisk.exceptions import SmallCellWarning
 from evenrisk.metrics import threshold_profile
 
@@ -26,6 +26,26 @@ TIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "90 % in one": lambda s: np.where(s < 0.9, 0.0, s),
     "97 % in one": lambda s: np.where(s < 0.97, 0.0, s),
 }
+
+
+def worlds() -> list[World]:
+    """Return cells whose groups do not differ, within labels."""
+    same, odds = (((2.0, 3.0),) * 3,), (((2.0, 3.0),) * 2, ((3.0, 2.0),) * 2)
+    base = [
+        World("631, 953", ((631, 953),), (same[0][:2],)),
+        World("247, 498", ((247, 498),), (same[0][:2],)),
+        World("120, 400, 900", ((120, 400, 900),), same),
+        World("equalized odds, 384, 455 / 247, 498", EO_SIZES, odds),
+        World("10, 60", ((10, 60),), (same[0][:2],)),
+        World("120, 400, 900, weights", ((120, 400, 900),), same, weighted=True),
+    ]
+    return base + [replace(world, steps=10) for world in base]
+
+
+def one_test(world: World, seed) -> dict[str, float]:
+    """Return whether the test of one sample finds a difference."""
+    rng = np.random.default_rng(seed)
+    return {"rejected": float(world.profile(rng).test(PERMUTATIONS, rng).p_value <= 0.05)}
 
 
 def _uneven(n, rng):
@@ -97,7 +117,7 @@ WEIGHTS = {
 
 
 def rejected(sizes, weights, ties, first, last) -> int:
-    """How many of some samples have a p-value of at most 5 %."""
+    """Return how many of some samples have a p-value of at most 5 %."""
     group, found = np.repeat(np.arange(len(sizes)), sizes), 0
     in_last = group == len(sizes) - 1
     with warnings.catch_warnings():
@@ -112,28 +132,60 @@ def rejected(sizes, weights, ties, first, last) -> int:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--weights", default="", help="only weights that read like this")
-    args = parser.parse_args()
-    error = 100 * np.sqrt(0.05 * 0.95 / args.repetitions)
-    print(f"{date.today():%d %B %Y}; {PERMUTATIONS} permutations; {describe()}")
-    print(
-        f"\n### False positives at 5 %, {args.repetitions} repetitions, standard error {error:.1f} points\n"
+def known_worlds(pool, times) -> None:
+    error = 100 * np.sqrt(0.05 * 0.95 / times)
+
+    def lines():
+        for number, world in enumerate(worlds()):
+            got = repeat(pool, one_test, world, 2000 + number, times)
+            yield [world.name, world.kind, percent(got["rejected"])]
+
+    print_heading(
+        f"False positives at 5 %, {times} samples without any difference",
+        f"Target: 5 % within the binomial error, {5 - 1.96 * error:.1f} to {5 + 1.96 * error:.1f} %.",
     )
-    print("| weights | rows | " + " | ".join(TIES) + " |")
-    print("|---|---|" + "---|" * len(TIES), flush=True)
-    with ProcessPoolExecutor(args.processes, initializer=threadpool_limits, initargs=(1,)) as pool:
-        for weights in (name for name in WEIGHTS if args.weights in name):
+    print_table(["cells", "scores", "rejected"], lines())
+
+
+def weights_of_every_kind(pool, chosen, times, pieces) -> None:
+    error = 100 * np.sqrt(0.05 * 0.95 / times)
+    ends = np.linspace(0, times, pieces + 1).astype(int)
+
+    def lines():
+        for weights in chosen:
             for sizes in SIZES:
                 row = [weights, ", ".join(map(str, sizes))]
                 for ties in TIES:
-                    ends = np.linspace(0, args.repetitions, 2 * args.processes + 1).astype(int)
                     jobs = [pool.submit(rejected, sizes, weights, ties, *pair) for pair in pairwise(ends)]
-                    row.append(f"{100 * sum(job.result() for job in jobs) / args.repetitions:.1f} %")
-                print("| " + " | ".join(row) + " |", flush=True)
+                    row.append(f"{100 * sum(job.result() for job in jobs) / times:.1f} %")
+                yield row
+
+    print_heading(
+        f"False positives at 5 % with weights, {times} repetitions, standard error {error:.1f} points",
+        'Target: 3.5 to 6.5 %. "Last" is the last group of the list.',
+    )
+    print_table(["weights", "rows", *TIES], lines())
+
+
+def main() -> None:
+    parser = option_parser(__doc__, "20 repetitions, two kinds of weights")
+    parser.add_argument("--repetitions", type=int, default=1000, help="with weights; twice as many without")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", choices=("worlds", "weights"))
+    parser.add_argument("--weights", default="", help="only weights whose name contains this")
+    args = parser.parse_args()
+    times = 20 if args.quick else args.repetitions
+    chosen = [name for name in WEIGHTS if args.weights in name]
+    chosen = chosen[::6] if args.quick else chosen
+    with (
+        results_file(parser, args),
+        ProcessPoolExecutor(args.processes, initializer=threadpool_limits, initargs=(1,)) as pool,
+    ):
+        print(f"\n{PERMUTATIONS} permutations.")
+        if args.only != "weights":
+            known_worlds(pool, 2 * times)
+        if args.only != "worlds":
+            weights_of_every_kind(pool, chosen, times, 2 * args.processes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `frontier.py` says of its measurements: two tables for each data set and parity, and a picture.
+"""The tables and the picture of `frontier.py`: two tables for each data set and parity.
 
 Conventions
 -----------
@@ -16,9 +16,9 @@ DEEP = "MLP|LightGBM|XGBoost|FairGBM"  # networks and trees
 
 
 def choose(path: pd.DataFrame, target: float) -> pd.Series:
-    """Of one method's settings in one split: the best AUC within the target, or else the smallest max gap.
+    """Return the setting that validation rows choose among those of one method in one split.
 
-    Both on validation rows.
+    It is the one with the best AUC within the target, or else the one with the smallest max gap.
     """
     within = path[path.validation_max_gap <= target]
     if len(within):
@@ -27,9 +27,9 @@ def choose(path: pd.DataFrame, target: float) -> pd.Series:
 
 
 def frontier(path: pd.DataFrame) -> pd.DataFrame:
-    """The settings that no other beats in both max gap and AUC on validation rows, least fair first.
+    """Return the settings that no other beats in both max gap and AUC on validation rows, least fair first.
 
-    So a path may be a plane of settings, or turn back on itself, and no method is the worse for it.
+    So a path may be a plane of settings, or turn back on itself, at no disadvantage.
     """
     ordered = path.sort_values(["validation_max_gap", "validation_auc"], ascending=[True, False])
     best = ordered.validation_auc.cummax()
@@ -48,7 +48,7 @@ def at_gap(path: pd.DataFrame, target: float, column: str) -> float:
 
 
 def mean_and_error(values) -> str:
-    """Mean ± standard error of the numbers among the values, and of how many if not all."""
+    """Return mean ± standard error of the values that are not NaN, and how many they are if not all."""
     known = np.asarray(values, dtype=float)
     n, known = len(known), known[~np.isnan(known)]
     if not len(known):
@@ -58,7 +58,7 @@ def mean_and_error(values) -> str:
 
 
 def splits_of(frame: pd.DataFrame) -> dict[str, list[pd.DataFrame]]:
-    """The path of every split, by method, in order of appearance."""
+    """Return the path of every split, by method, in order of appearance."""
     return {
         name: [path for _, path in part.groupby("split")]
         for name, part in frame.groupby("method", sort=False)
@@ -66,7 +66,7 @@ def splits_of(frame: pd.DataFrame) -> dict[str, list[pd.DataFrame]]:
 
 
 def chosen_table(frame: pd.DataFrame, targets) -> list[str]:
-    """What a user gets who asks for a max gap and chooses on validation rows."""
+    """Return what a user gets who asks for a max gap and chooses on validation rows."""
     lines = [
         "| asked for | method | test max gap | AUC | accuracy | validation within |",
         "|---|---|---|---|---|---|",
@@ -81,7 +81,7 @@ def chosen_table(frame: pd.DataFrame, targets) -> list[str]:
 
 
 def equal_gap_table(frame: pd.DataFrame, targets) -> list[str]:
-    """AUC at the same max gap on the test rows, interpolated along each split's path."""
+    """Return the AUC at the same max gap on the test rows, interpolated along each split's path."""
     lines = ["| method | " + " | ".join(f"max gap {target}" for target in targets) + " |"]
     lines.append("|---" * (1 + len(targets)) + "|")
     for name, paths in splits_of(frame).items():
@@ -92,21 +92,21 @@ def equal_gap_table(frame: pd.DataFrame, targets) -> list[str]:
 
 
 def report(frame: pd.DataFrame, name: str, targets) -> str:
-    """All tables of one data set, in markdown."""
+    """Return all tables of one data set, in Markdown."""
     lines = []
     for parity, part in frame.groupby("parity", sort=False):
         heading = f"{name}, {parity.replace('_', ' ')}, {part.split.nunique()} splits"
         for aware, rows in part.groupby("aware"):
-            who = "needs the attribute at prediction" if aware else "blind at prediction"
-            lines += ["", f"### {heading}, {who}: chosen on validation rows", ""]
+            who = "with the attribute at prediction" if aware else "without the attribute at prediction"
+            lines += ["", f"## {heading}, {who}: chosen on validation rows", ""]
             lines += chosen_table(rows, targets)
-            lines += ["", f"### {heading}, {who}: test AUC at equal test max gap", ""]
+            lines += ["", f"## {heading}, {who}: test AUC at equal test max gap", ""]
             lines += equal_gap_table(rows, targets)
     return "\n".join(lines)
 
 
 def mean_paths(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard error over splits at each setting, by method; dominated settings are left out."""
+    """Return mean and standard error over splits at each setting, without dominated settings."""
     places = frame.groupby(["method", "place"], sort=False)
     keys = ["max_gap", "auc", "validation_max_gap", "validation_auc"]
     errors = places[["max_gap", "auc"]].sem().fillna(0.0)  # of one split there is none
@@ -115,7 +115,8 @@ def mean_paths(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame, target: str) -> None:
-    """Mean test AUC against mean test max gap along each blind method's path.
+    """Mean test AUC against mean test max gap along the path of each method that does not ask
+    for the attribute.
 
     A row of panels for each data set: linear models and kernel machines, then networks and trees. Demographic
     parity; a row's frame is that of our methods in it, and what lies below is named there.

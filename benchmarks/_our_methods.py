@@ -1,13 +1,14 @@
-"""Our own methods in the rivals' words (`rivals.Rival`): each family along its path over η.
+"""Our own methods as `rivals.Rival`: each along its path over η.
 
-Linear models, the kernel machine and networks walk a path over η. Boosted trees are grown once for each η and
-number of leaves and looked at after several numbers of rounds; validation chooses.
+Linear models, the kernel machine and networks have a warm path over η. Boosted trees are grown once for each
+η and number of leaves and measured after several numbers of rounds; validation chooses.
 """
 
 import warnings
 from itertools import groupby
 
 import numpy as np
+import xgboost
 
 from evenrisk import FairKernelSVC, FairLogisticRegression, GapDistance, exceptions
 from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier
@@ -34,7 +35,7 @@ def quietly(fit):
 
 
 def along(name, model, etas, most_rows=np.inf) -> Rival:
-    """A method with a warm path over η."""
+    """Return a method with a warm path over η."""
 
     def path(X, y, groups, settings, *, parity, seed):
         chosen = model.set_params(parity=parity)
@@ -62,15 +63,15 @@ BOOSTED_ETAS = (0.0, *np.geomspace(0.5, 100, 12).round(2).tolist())
 
 
 def after(model, rounds):
-    """The risk after some of a booster's rounds."""
+    """Return the score after some of a booster's rounds."""
     if isinstance(model, FairLGBMClassifier):
         return lambda X, groups: model.booster_.predict(X, num_iteration=rounds, num_threads=1)
     end = min(rounds, model.n_estimators_)
-    return lambda X, groups: model.booster_.predict(model._matrix(X), iteration_range=(0, end))
+    return lambda X, groups: model.booster_.predict(xgboost.DMatrix(X, nthread=1), iteration_range=(0, end))
 
 
 def boosted(name, kind, all_leaves=LEAVES, etas=BOOSTED_ETAS, **size) -> Rival:
-    """A booster; a setting is (η, leaves, rounds)."""
+    """Return a booster; a setting is (η, leaves, rounds)."""
 
     def path(X, y, groups, settings, *, parity, seed):
         scores = []
