@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "boosting": ESTIMATORS,
     "neural_network": ESTIMATORS | {"nn"},
     "nn": CORE | DOOR | {"parity", "distances"},
-    "model_selection": DOOR | {"metrics", "solvers", "calibration"},
+    "model_selection": DOOR | {"metrics"},
     "plots": DOOR | {"metrics"},
     "report": DOOR | {"metrics", "plots", "_files"},
     "paper": PUBLIC | {"_files"},
