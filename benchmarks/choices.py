@@ -17,9 +17,8 @@ from evenrisk.datasets import load_compas
 from evenrisk.distances import DISTANCES
 from evenrisk.losses import HINGE, LOGISTIC
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
-from evenrisk.paper.claims import paired
-from evenrisk.paper.measures import measure
-from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features
+from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features, measure
+from evenrisk.paper.summary import paired
 from evenrisk.parity import PARITIES, make_cells
 from evenrisk.solvers import lbfgs, momentum
 

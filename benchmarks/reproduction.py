@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from evenrisk.paper import Experiment, Protocol, load_all
-from evenrisk.paper.measures import COLUMNS
-from evenrisk.paper.protocol import PARITIES, zafar_name
+from evenrisk.paper.protocol import COLUMNS, PARITIES, zafar_name
 
 ACCURACY, GAP, MAX_GAP = (COLUMNS.index(name) for name in ("accuracy", "gap", "max_gap"))
 

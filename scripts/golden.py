@@ -312,9 +312,9 @@ def commands() -> Recorded:
             with np.load(path) as saved:
                 for key in saved.files:
                     if saved[key].dtype.kind in "fiub":
-                        yield f"reproduce {path.name} {key}", saved[key].astype(float)
+                        yield f"reproduce {path.relative_to(results)} {key}", saved[key].astype(float)
         for path in sorted([*results.rglob("*.csv"), *results.rglob("*.json"), *results.rglob("*.md")]):
-            yield f"reproduce {path.name}", path.read_text().replace(str(results), "")
+            yield f"reproduce {path.relative_to(results)}", path.read_text().replace(str(results), "")
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,8 @@ test rows that score lower, ties counting half: a number from 0 to 1.
 
 A small validation set alone says little: 739 rows show a max gap of .065 for a perfect score. So every row is
 held out, and the scores of all folds are measured together. Each fold's model has a scale of its own, so the
-ranks are pooled: raw scores would tell folds apart and not people once a strong penalty has squeezed them, and
-hide the gap.
+ranks are pooled: raw scores would tell folds apart and not people once a strong penalty has squeezed them,
+and hide the gap.
 """
 
 from __future__ import annotations

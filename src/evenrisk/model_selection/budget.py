@@ -1,7 +1,7 @@
 """Fair to a budget: "no gap above 0.05 anywhere" instead of an η.
 
 The search fits at η = 0, then climbs a ladder of η until the held-out gap meets the budget, and bisects
-between the last two rungs. Where no rung meets it, a finer ladder is fitted from scratch and the best η taken.
+between the last two rungs. Where no rung meets it, a finer ladder is fitted from scratch and the best taken.
 """
 
 from __future__ import annotations
@@ -406,8 +406,8 @@ class _Search:
         return self.profiles[eta].noise_floor(n_permutations, self.seed).mean
 
 
-# The search for η knows nothing of models. The criterion is a held-out gap, or a bound for it: it falls with η
-# by and large, not strictly, since it is measured. Rungs are 10^(k/2), so that two searches look at the same η.
+# The search for η knows nothing of models. The criterion is a held-out gap, or a bound for it. As it is
+# measured, it falls with η by and large, not strictly. Rungs are 10^(k/2): two searches look at the same η.
 
 
 def rungs(low: float, high: float, per_decade: int = RUNGS) -> list[float]:

@@ -8,10 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evenrisk.paper.claims import CLAIMED, signed
-from evenrisk.paper.claims import HEADINGS as CLAIM_HEADINGS
-from evenrisk.paper.measures import COLUMNS, OF_CHANCE
-from evenrisk.paper.protocol import PAPER_COLUMNS
+from evenrisk.paper.protocol import COLUMNS, OF_CHANCE, PAPER_COLUMNS
+from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -33,7 +31,7 @@ CHANCE = "by chance"
 
 
 def header(columns: Sequence[str] = COLUMNS) -> list[str]:
-    """Give the headings of a table."""
+    """Return the headings of a table."""
     return ["method", "η or c", *(HEADINGS[name] for name in columns)]
 
 
@@ -84,7 +82,7 @@ def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[
 
 
 def notes(summary: dict[str, Any], parity: str) -> list[str]:
-    """Give what stands below a table."""
+    """Return the notes below a table."""
     rows, n = summary["tables"][parity], summary["settings"]["splits"]
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
@@ -110,7 +108,7 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
 
 
 def claim_header() -> list[str]:
-    """Give the headings of the table of claims."""
+    """Return the headings of the table of claims."""
     names = [CLAIM_HEADINGS[name] for name in CLAIMED]
     return ["method", *(f"{name} − Zafar's" for name in names), *(f"{name} − rescaled" for name in names)]
 
