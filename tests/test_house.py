@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "_xp": set(),
     "_validation": set(),
     "_files": set(),
-    "_tables": DOOR,
+    "_score_file": DOOR,
     "exceptions": DOOR,
     "parity": CORE | DOOR,
     "curves": CORE | DOOR,
@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "plots": DOOR | {"metrics"},
     "report": DOOR | {"metrics", "plots", "_files"},
     "paper": PUBLIC | {"_files"},
-    "cli": PUBLIC | DOOR | {"_files", "_tables", "paper"},
+    "cli": PUBLIC | DOOR | {"_files", "_score_file", "paper"},
 }
 HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
 HEAVY_ROOMS: dict[str, set[str]] = {
