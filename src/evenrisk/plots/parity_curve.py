@@ -16,6 +16,7 @@ from evenrisk.plots._draw import (
     literal,
     positive_label,
     scores,
+    state_of,
 )
 
 if TYPE_CHECKING:
@@ -208,9 +209,10 @@ class ParityCurveDisplay:
         self._check(band, noise_floor)
         self.ax_ = ax = axes(ax)
         self.figure_ = ax.figure
-        if (drawn := getattr(ax, "_evenrisk_x", x)) != x:
-            raise ValueError(f"`x` must be {drawn!r}, as of the curves that are on these axes, got {x!r}")
-        ax._evenrisk_x = x
+        state = state_of(ax)
+        if state.x not in (None, x):
+            raise ValueError(f"`x` must be {state.x!r}, as of the curves that are on these axes, got {x!r}")
+        state.x = x
         if noise_floor is not None:
             ax.axhspan(noise_floor.mean, noise_floor.p95, color="#d9d9d9", lw=0, label=CHANCE)
         number = sum(line.get_gid() == "gap" for line in ax.lines)
@@ -243,7 +245,7 @@ class ParityCurveDisplay:
             raise ValueError(f"`band` must be of the profile that is drawn, {self.profile!r}, got {band!r}")
 
     def _across(self, x: str, *curves: Any) -> tuple[Any, ...]:
-        """Give x and the curves from left to right."""
+        """Return x and the curves from left to right."""
         if x == "threshold":
             return (self.profile.thresholds, *curves)
         return tuple(values[::-1] for values in (self.profile.selection_rate, *curves))
@@ -277,7 +279,7 @@ class ParityCurveDisplay:
         ax.legend(frameon=False, loc="upper left", fontsize="small")
 
     def _label(self, name: str | None) -> str:
-        """Name the curve and its largest value."""
+        """Return the name of the curve and its largest value."""
         label = f"max gap {self.profile.max_gap:.2f}"
         if len(self.profile.parity.strata) > 1:
             label += f", {self.profile.worst_stratum}"
