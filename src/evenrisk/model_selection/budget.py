@@ -17,20 +17,8 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._validation import (
-    BudgetWarning,
-    MissingSensitiveFeatures,
-    check_fraction,
-    check_number,
-    tell,
-)
-from evenrisk.model_selection._held_out import (
-    EtaEstimator,
-    FitInput,
-    HeldOutScorer,
-    SearchRows,
-    make_folds,
-)
+from evenrisk._validation import BudgetWarning, MissingSensitiveFeatures, check_fraction, check_number, tell
+from evenrisk.model_selection._held_out import EtaEstimator, FitInput, HeldOutScorer, SearchRows, make_folds
 
 if TYPE_CHECKING:
     from evenrisk.metrics import ThresholdProfile

@@ -22,10 +22,7 @@ HEADINGS = {
     "score_sd": "sd of s",
 }
 MAIN_COLUMNS = ("accuracy", "gap", "std", "max_gap")
-TITLES = {
-    "demographic_parity": "Table 1. Demographic parity",
-    "equalized_odds": "Table 2. Equalized odds",
-}
+TITLES = {"demographic_parity": "Table 1. Demographic parity", "equalized_odds": "Table 2. Equalized odds"}
 UNMATCHED = "†"
 CHANCE = "by chance"
 
