@@ -4,9 +4,10 @@
 
 Conventions
 -----------
-A file is CSV, gzipped CSV or Parquet, told by its first bytes; "-" is standard input. Only the columns asked
-for are kept. Whatever a file holds, it ends in a `Table` without missing values or in a `TableError`, which
-says what was required, what came, and in which data row: the first row of data is 1, a header is not counted.
+A file is CSV, gzipped CSV or Parquet, recognised by its first bytes; "-" is standard input. Only the columns
+asked for are kept. Whatever a file holds, it ends in a `Table` without missing values or in a `TableError`,
+which says what was required, what came, and in which data row: the first row of data is 1, a header is not
+counted.
 
 Text, for groups and labels: spaces around a value are not part of it, whole numbers are written without a
 point (1.0 is "1"), booleans are "True" and "False". No value is a null, a NaN or an empty field; the words
@@ -79,7 +80,7 @@ def read_table(
 
 
 def _check(columns: dict[str, Any], specs: Sequence[ColumnSpec], positive: str | None) -> Table:
-    """Check each column for its role."""
+    """Return the table, each column checked for its role."""
     import pandas as pd
 
     found: dict[str, dict[str, Any]] = {"score": {}, "group": {}, "label": {}, "weight": {}}

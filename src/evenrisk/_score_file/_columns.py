@@ -191,18 +191,11 @@ def _encoded(spec: ColumnSpec, column: Any, most: int) -> tuple[np.ndarray, list
 
 def _check_nameable(spec: ColumnSpec, values: Any) -> Any:
     """Refuse types of values that name nothing: all but text, numbers and booleans."""
-    import pyarrow as pa
+    from pyarrow import types as kinds
 
-    known = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_boolean,
-        pa.types.is_null,
-    )
-    if any(is_kind(values.type) for is_kind in known):
+    text = (kinds.is_string, kinds.is_large_string)
+    others = (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_boolean, kinds.is_null)
+    if any(is_kind(values.type) for is_kind in (*text, *others)):
         return values
     raise TableError(f"{spec} must be text, numbers or booleans, got values of type {values.type}")
 

@@ -1,4 +1,4 @@
-"""Read columns of a file, whatever its format: CSV, gzipped CSV or Parquet, told by its first bytes.
+"""Read columns of a file: CSV, gzipped CSV or Parquet, recognised by its first bytes.
 
 A CSV is read as text. pyarrow parses it, and refuses a row of too few or too many fields. Our part is what
 pyarrow leaves out: where in the file a fault is, and that a quote is never closed, which would swallow the

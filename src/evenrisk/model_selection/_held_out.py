@@ -90,7 +90,7 @@ class EtaEstimator:
 
     @classmethod
     def find(cls, estimator: Any) -> EtaEstimator:
-        """Find the parameter."""
+        """Find the one parameter `eta`."""
         if isinstance(estimator, type):
             raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
         parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
@@ -111,7 +111,7 @@ class EtaEstimator:
 
     @property
     def can_start_warm(self) -> bool:
-        """Whether a fit may start where another one ended; only of ours it is known what that means."""
+        """Whether a fit may start where another one ended; what that means is known of ours only."""
         return hasattr(self.owner, "fit_path") and "warm_start" in self.owner.get_params()
 
     def fit(self, given: FitInput, eta: float, start: Any = None) -> Any:
@@ -168,7 +168,7 @@ class SearchRows:
 
     @classmethod
     def check(cls, given: FitInput, estimator: EtaEstimator, parity: Any) -> SearchRows:
-        """Check the rows, once for all fits; `parity` None is the estimator's own."""
+        """Return the rows, checked once for all fits; `parity` None is the estimator's own."""
         X, y, sensitive_features, sample_weight = given
         check_alignment(**given._asdict())
         if y is None:
@@ -189,7 +189,7 @@ class SearchRows:
         return rows
 
     def profile(self, rank: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
-        """Measure the gap at every threshold on those of the rows that were held out."""
+        """Return the profile of those of the rows that were held out."""
         held = self._held_out(rank, rows)
         weight = self.given.sample_weight
         with warnings.catch_warnings():
@@ -221,7 +221,7 @@ class SearchRows:
         return held & np.isfinite(rank) & self.present
 
     def missing_cells(self, rows: np.ndarray) -> str:
-        """Name the cells that have none of these rows."""
+        """Return the names of the cells that have none of these rows."""
         nothing = np.zeros(len(self.y))
         try:
             left = self.profile(nothing, rows).groups
@@ -243,7 +243,7 @@ class HeldOutScorer:
     started_at: dict[float, float | None] = field(default_factory=dict)
 
     def scores(self, eta: float) -> HeldOutScores:
-        """Fit every fold and score the rows it holds out."""
+        """Fit every fold and return the scores of the rows it holds out."""
         # the largest fitted η below, if it is near
         before = max((other for other in self.models if eta / WARM_RATIO <= other < eta), default=None)
         starts = [None] * len(self.folds) if before is None else self.models[before]
@@ -292,7 +292,7 @@ def _fit_and_score(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back what the fit that the user gets raises once."""
+    """Ignore warnings that the fit which the user gets raises once."""
     with warnings.catch_warnings():
         for category in RAISED_ONCE:
             warnings.simplefilter("ignore", category)
@@ -344,7 +344,7 @@ def even_folds(
 
 
 def _given_folds(rows: SearchRows, cv: Any) -> list[Fold]:
-    """Check the folds of a splitter or of an iterable."""
+    """Return the folds of a splitter or of an iterable, checked."""
     n = len(rows.y)
     is_iterable = isinstance(cv, Iterable) and not hasattr(cv, "split")
     splits = cv if is_iterable else check_cv(cv, rows.y, classifier=True).split(rows.given.X, rows.y)

@@ -11,22 +11,9 @@ from typing import Any
 import numpy as np
 
 from evenrisk._files import replacing, write_text
-from evenrisk.paper.figures import parity_curves, risk_distributions, tradeoff
+from evenrisk.paper import figures, tables
 from evenrisk.paper.protocol import PARITIES
 from evenrisk.paper.summary import Experiment
-from evenrisk.paper.tables import (
-    CLAIM_NOTE,
-    TITLES,
-    body,
-    claim_body,
-    claim_header,
-    first_of_ours,
-    header,
-    notes,
-    to_csv,
-    to_json,
-    to_markdown,
-)
 
 FIGURES = {
     "parity_curves": "The gap against the threshold, mean over splits; bands: ± sd; hatched: by chance.",
@@ -48,11 +35,11 @@ FIRST = {"splits": b"settings.npy", "scores": b"rows.npy"}  # the first array in
 
 def write_results(experiment: Experiment, summary: dict[str, Any], folder: Path) -> None:
     """Write all files of a finished experiment."""
-    write_text(folder / "tables.md", to_markdown(summary))
-    write_text(folder / "tables.csv", to_csv(summary))
-    write_text(folder / "results.json", to_json(summary))
+    write_text(folder / "tables.md", tables.to_markdown(summary))
+    write_text(folder / "tables.csv", tables.to_csv(summary))
+    write_text(folder / "results.json", tables.to_json(summary))
     _write_scores(experiment, folder / "scores")
-    for draw in (parity_curves, tradeoff, risk_distributions):
+    for draw in (figures.parity_curves, figures.tradeoff, figures.risk_distributions):
         draw(experiment, folder)
     write_text(folder / "index.html", to_html(summary))
 
@@ -76,7 +63,7 @@ def _write_scores(experiment: Experiment, folder: Path) -> None:
 
 
 def foreign_files(folder: Path) -> list[Path]:
-    """Name what a run would write over, or could not, and no run has made.
+    """Return the paths that a run would write over, or could not write to, and that no run has made.
 
     Files of splits and scores are known by their first array. The others are taken for those of a run if
     there is one such file, or the run's ``results.json``.
@@ -104,7 +91,7 @@ def _numbered(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _begins_with(path: Path, array: bytes) -> bool:
-    """Tell whether an .npz file begins with this array; an empty file is nobody's loss."""
+    """Return whether an .npz file begins with this array; an empty file counts, since it holds nothing."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -113,7 +100,7 @@ def _begins_with(path: Path, array: bytes) -> bool:
 
 
 def _is_summary(path: Path) -> bool:
-    """Tell whether a file is a run's summary."""
+    """Return whether a file is a run's summary."""
     try:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -122,17 +109,17 @@ def _is_summary(path: Path) -> bool:
 
 
 def to_html(summary: dict[str, Any]) -> str:
-    """Write the page; it needs nothing but the files beside it."""
+    """Return the page; it needs nothing but the files beside it."""
     from jinja2 import Environment, StrictUndefined
 
     parts = [
         {
-            "title": TITLES[parity],
-            "header": header(),
-            "body": body(summary, parity),
-            "rules": {first_of_ours(summary, parity), len(summary["tables"][parity])},
-            "notes": notes(summary, parity),
-            "claims": claim_body(summary, parity),
+            "title": tables.TITLES[parity],
+            "header": tables.header(),
+            "body": tables.body(summary, parity),
+            "rules": {tables.first_of_ours(summary, parity), len(summary["tables"][parity])},
+            "notes": tables.notes(summary, parity),
+            "claims": tables.claim_body(summary, parity),
             "words": [claim["words"] for claim in summary["claims"][parity]],
         }
         for parity in PARITIES
@@ -140,8 +127,8 @@ def to_html(summary: dict[str, Any]) -> str:
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(_TEMPLATE)
     return template.render(
         parts=parts,
-        claim_header=claim_header(),
-        claim_note=CLAIM_NOTE,
+        claim_header=tables.claim_header(),
+        claim_note=tables.CLAIM_NOTE,
         figures=FIGURES,
         splits=summary["settings"]["splits"],
         seed=summary["settings"]["seed"],

@@ -86,11 +86,11 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As in the paper's tables."""
+        """The name in the paper's tables."""
         return f"{self.classifier}-{SHORT[self.distance]}"
 
     def estimator(self, parity: str) -> Any:
-        """Make the classifier, not fitted."""
+        """Return the classifier, not fitted."""
         if self.classifier == "LR":
             return FairLogisticRegression(parity, distance=self.distance)
         if self.classifier == "LSVM":
@@ -139,12 +139,12 @@ ROWS = (
 
 
 def zafar(parity: str, c: float) -> Any:
-    """Make the paper's baseline for this parity, not fitted."""
+    """Return the paper's baseline for this parity, not fitted."""
     return ZafarDP(c=c) if parity == "demographic_parity" else ZafarEO(c=c)
 
 
 def zafar_name(parity: str) -> str:
-    """As in the paper's tables."""
+    """The name in the paper's tables."""
     return "Zafar-DP" if parity == "demographic_parity" else "Zafar-EO"
 
 
@@ -175,7 +175,7 @@ class Protocol:
         return Parts(train, order[:n_test], train[n_validation:], train[:n_validation])
 
     def row(self, name: str) -> Row:
-        """Look a row up by its name."""
+        """Return the row of this name."""
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -248,7 +248,7 @@ def by_chance(
 
 
 def rescaled(s: np.ndarray, sd: float) -> np.ndarray:
-    """Multiply the raw score by the constant that gives sigmoid(k·g) the standard deviation `sd`.
+    """Return sigmoid(k·g), g the raw score, with the k for which its standard deviation is `sd`.
 
     Accuracy, the gap at 0.5 and the max gap stay as they were: nobody changes sides and the order is kept.
     """

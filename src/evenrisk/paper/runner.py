@@ -44,12 +44,12 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def split_path(folder: Path, split: int) -> Path:
-    """Where a finished split is kept."""
+    """Return the path of a finished split."""
     return folder / "splits" / f"split_{split:03d}.npz"
 
 
 def finished(folder: Path, protocol: Protocol, n_splits: int) -> list[int]:
-    """Which splits are there already, made with the same settings."""
+    """Return which splits are there already, made with the same settings."""
     return [split for split in range(n_splits) if load(folder, protocol, split) is not None]
 
 
@@ -80,7 +80,7 @@ def run(
     jobs: int,
     step: Callable[[int], Any] = lambda steps: None,
 ) -> None:
-    """Fit what is missing; `step` is told of finished steps, of which a split has `protocol.steps`."""
+    """Fit what is missing; `step` is called with the number of steps done, `protocol.steps` per split."""
     (folder / "splits").mkdir(parents=True, exist_ok=True)
     remove_left_over(folder / "splits")
     done = finished(folder, protocol, n_splits)

@@ -107,11 +107,11 @@ class Experiment:
         return found
 
     def validation(self, parity: str, name: str) -> np.ndarray:
-        """Accuracy on the validation parts (splits, settings of the method)."""
+        """Return the accuracy on the validation parts (splits, settings of the method)."""
         return np.array([split[f"{parity}/{name}/validation"][:, ACCURACY] for split in self.splits])
 
     def index(self, parity: str, method: str) -> np.ndarray:
-        """Which setting of a method each split's row of the table shows (splits,)."""
+        """Return which setting of a method the table shows for each split (splits,)."""
         if method == BASELINE:
             return np.zeros(len(self.splits), dtype=int)
         if method == zafar_name(parity):
@@ -134,7 +134,7 @@ class Experiment:
             yield split, split[f"{parity}/{self._stored(method)}/scores"][i]
 
     def _stored(self, method: str) -> str:
-        """Where scores are kept: the baseline is the first point of the first path."""
+        """Return the name scores are kept under: the baseline is the first point of the first path."""
         return self.protocol.rows[0].name if method == BASELINE else method
 
     @property
@@ -144,7 +144,7 @@ class Experiment:
         return float(np.maximum(positive, 1 - positive).mean())
 
     def methods(self, parity: str) -> list[str]:
-        """Rows of the table, in order."""
+        """Return the rows of the table, in order."""
         return [BASELINE, zafar_name(parity), *(row.name for row in self.protocol.rows)]
 
 
@@ -185,7 +185,7 @@ def _table(experiment: Experiment, parity: str) -> list[dict[str, Any]]:
 
 
 def _strength(experiment: Experiment, parity: str, method: str) -> dict[str, Any]:
-    """η or c, and whether the accuracy asked for was met on the validation parts."""
+    """Return η or c, and whether the target accuracy was met on the validation parts."""
     if method == BASELINE:
         return {"eta": {"mean": 0.0, "sd": 0.0}, "matched": True, "far": 0}
     if method == zafar_name(parity):
@@ -205,7 +205,7 @@ def _unfinished(experiment: Experiment, parity: str, method: str) -> int:
 
 
 def _floor(experiment: Experiment, parity: str) -> dict[str, dict[str, float]]:
-    """Mean and 95 % point under permuted groups, averaged over splits."""
+    """Return mean and 95 % point under permuted groups, averaged over splits."""
     floor = {}
     for name in OF_CHANCE:
         values = np.array([split[f"{parity}/chance/{name}"] for split in experiment.splits])
@@ -274,7 +274,7 @@ def verdict(found: dict[str, Any]) -> str:
 
 
 def in_words(method: str, zafar: str, claim: dict[str, Any], *, matched: bool) -> str:
-    """Say what survives of the claim for one row."""
+    """Return in a sentence what is left of the claim for one row."""
     name = method if matched else f"{method} (accuracy not matched)"
     if claim["zafar"]["std"]["se"] is None:
         return f"{name}: one split has no error, so nothing can be said."
@@ -289,7 +289,7 @@ def in_words(method: str, zafar: str, claim: dict[str, Any], *, matched: bool) -
 
 
 def _variation(differences: dict[str, Any]) -> str:
-    """Say how STD and Int. compare, with the estimates where they count."""
+    """Return in words how STD and Int. compare, with the estimates that differ beyond noise."""
     found = {name: verdict(differences[name]) for name in ("std", "interval")}
     clear = {name: word for name, word in found.items() if word != "unclear"}
     if not clear:
@@ -301,5 +301,5 @@ def _variation(differences: dict[str, Any]) -> str:
 
 
 def signed(value: float) -> str:
-    """Write a difference with its sign."""
+    """Return a difference as text, with its sign."""
     return f"{value:+.3f}".replace("-", "−")

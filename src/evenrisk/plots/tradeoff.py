@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice, check_flag, check_number
 from evenrisk.metrics import Decisions, Interval, ThresholdProfile, decisions, threshold_profile
-from evenrisk.plots._draw import (
-    COLORS,
-    DASHES,
-    MARKERS,
-    LabelledPath,
-    annotate,
-    axes,
-    full_names,
-    literal,
-    state_of,
-    surround,
-)
+from evenrisk.plots import _draw
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -223,23 +212,25 @@ class TradeoffDisplay:
             The display.
         """
         check_flag("line", line)
-        self.ax_ = ax = axes(ax)
+        self.ax_ = ax = _draw.axes(ax)
         self.figure_ = ax.figure
         name = self.name if name is None else name
         parts: list[tuple[list[int], str | None]] = [(list(range(len(self.max_gap))), name)]
         if not line and self.labels is not None:
             before = "" if name is None else f"{name}, "
             parts = [([i], before + label) for i, label in enumerate(self.labels)]
-        kwargs = full_names(kwargs)
+        kwargs = _draw.full_names(kwargs)
         self.lines_ = [
-            self._draw(index, {"label": None if label is None else literal(label)} | kwargs, line)
+            self._draw_points(
+                index, {"label": None if label is None else _draw.literal(label)} | kwargs, line
+            )
             for index, label in parts
         ]
-        state_of(ax).paths += self._paths(line)
+        _draw.state_of(ax).paths += self._paths(line)
         self._frame()
         return self
 
-    def _draw(self, index: list[int], style: dict[str, Any], line: bool) -> Any:
+    def _draw_points(self, index: list[int], style: dict[str, Any], line: bool) -> Any:
         """Draw some of the points in the next style."""
         number = sum(drawn.get_gid() == "tradeoff" for drawn in self.ax_.lines)
         bars = [
@@ -248,9 +239,9 @@ class TradeoffDisplay:
         ]
         points = ([values[i] for i in index] for values in (self.max_gap, self.quality))
         look = {
-            "color": COLORS[number % len(COLORS)],
-            "linestyle": DASHES[number % len(DASHES)] if line else "none",
-            "marker": MARKERS[number % len(MARKERS)],
+            "color": _draw.COLORS[number % len(_draw.COLORS)],
+            "linestyle": _draw.DASHES[number % len(_draw.DASHES)] if line else "none",
+            "marker": _draw.MARKERS[number % len(_draw.MARKERS)],
             "markersize": 7,
             "markeredgecolor": "white",
             "markeredgewidth": 0.7,
@@ -263,10 +254,10 @@ class TradeoffDisplay:
             bar.set_alpha(0.6)
         return drawn
 
-    def _paths(self, line: bool) -> list[LabelledPath]:
+    def _paths(self, line: bool) -> list[_draw.LabelledPath]:
         """Return what labels must not cover: the points, labelled where joined, and the error bars."""
         points = list(zip(self.max_gap, self.quality, strict=True))
-        paths: list[LabelledPath] = [(points, self.labels)]
+        paths: list[_draw.LabelledPath] = [(points, self.labels)]
         if not line:
             paths = [([point], None) for point in points]
         if self.max_gap_error is not None:
@@ -279,11 +270,11 @@ class TradeoffDisplay:
 
     def _frame(self) -> None:
         """Set limits, labels and legend for all that these axes show by now."""
-        ax, paths = self.ax_, state_of(self.ax_).paths
-        surround(ax, [point for points, _ in paths for point in points])
-        ax.set_xlabel(literal(f"← fairer      {self.gap_name}"))
-        ax.set_ylabel(literal(self.quality_name))
-        annotate(ax, paths, "tradeoff label")
+        ax, paths = self.ax_, _draw.state_of(self.ax_).paths
+        _draw.surround(ax, [point for points, _ in paths for point in points])
+        ax.set_xlabel(_draw.literal(f"← fairer      {self.gap_name}"))
+        ax.set_ylabel(_draw.literal(self.quality_name))
+        _draw.annotate(ax, paths, "tradeoff label")
 
 
 def _max_gap(profile: ThresholdProfile, level: float | None, random_state: Any) -> Interval:
@@ -366,35 +357,31 @@ def _named_scores(y_scores: Any) -> dict[str | None, Any]:
 
 def _split_by_method(
     table: Any, method: str | None, numbers: Mapping[str, str | Sequence[str] | None], labels: str | None
-) -> list[tuple[str, dict[str, Any], list[Any] | None]]:
+) -> list[tuple[str, dict[str, Any], Any]]:
     """Split a long table by method: its name, the `numbers` by their keys, and the labels of its rows."""
-    wanted = {key: _column_names(name) for key, name in numbers.items()}
-    columns = _columns(table, [method, *(name for names in wanted.values() for name in names), labels])
+    measured: list[str] = []
+    for name in numbers.values():
+        measured += [] if name is None else [name] if isinstance(name, str) else name
+    columns = _columns(table, [method, *measured, labels])
     rows: dict[str, list[int]] = {}
     n = len(next(iter(columns.values())))
     for i, name in enumerate([""] * n if method is None else columns[method]):
         if name is None or name != name:
             raise ValueError(f"`{method}` must name the method of each row, got {name!r} in row {i}")
         rows.setdefault(_text(name), []).append(i)
-    for name in {name for names in wanted.values() for name in names}:
+    for name in set(measured):
         _check_points(name, columns[name])
-    split = []
-    for name, index in rows.items():
-        part = {column: [values[i] for i in index] for column, values in columns.items()}
-        found = {
-            key: _as_given(numbers[key], [part[each] for each in names]) for key, names in wanted.items()
-        }
-        split.append((name, found, None if labels is None else part[labels]))
-    return split
 
+    def some(name: str | Sequence[str] | None, index: list[int]) -> Any:
+        """Return some rows of one column, or of each of several; None for none."""
+        if name is None or isinstance(name, str):
+            return None if name is None else [columns[name][i] for i in index]
+        return [some(each, index) for each in name]
 
-def _as_given(name: str | Sequence[str] | None, columns: list[list[Any]]) -> Any:
-    """Return one column for one name, a list of columns for several, None for none."""
-    return None if name is None else columns[0] if isinstance(name, str) else columns
-
-
-def _column_names(name: str | Sequence[str] | None) -> list[str]:
-    return [] if name is None else [name] if isinstance(name, str) else list(name)
+    return [
+        (name, {key: some(column, index) for key, column in numbers.items()}, some(labels, index))
+        for name, index in rows.items()
+    ]
 
 
 def _columns(table: Any, names: Sequence[str | None]) -> dict[str, list[Any]]:
