@@ -328,33 +328,27 @@ class _Search:
                 print(f"eta {eta:<12.6g} held-out max gap {measured['max_gap']:.4f}", file=sys.stderr)
         return self.path[eta]["max_gap"]
 
-    def _bound(self, eta: float) -> float:
-        """Return an upper bound for the true max gap at this η; the resamples are the same for all η."""
-        if not np.isfinite(self.path.get(eta, {}).get("bound", np.nan)):
-            self._measured(eta)
-            level = float(self.settings.confidence or 0)
-            band = self.profiles[eta].band(level, "bootstrap", self._resamples, self.seed)
-            self.path[eta]["bound"] = band.max_gap.high
-        return self.path[eta]["bound"]
-
     def _criterion(self, eta: float) -> float:
-        """Return what must meet the budget; no bound is drawn where the measured gap is above it already."""
-        measured = self._measured(eta)
-        if self.settings.confidence is None or measured > self.settings.max_gap:
-            return measured
-        return self._bound(eta)
+        """Return what must meet the budget: the measured gap, or an upper bound with this confidence.
 
-    @property
-    def _resamples(self) -> int:
-        confidence = self.settings.confidence
-        return N_RESAMPLES if confidence is None else max(N_RESAMPLES, int(np.ceil(4 / (1 - confidence))))
+        No bound is drawn where the measured gap is above the budget. Resamples are the same for all η.
+        """
+        measured, confidence = self._measured(eta), self.settings.confidence
+        if confidence is None or measured > self.settings.max_gap:
+            return measured
+        row = self.path[eta]
+        if np.isnan(row["bound"]):
+            level = float(confidence)
+            band = self.profiles[eta].band(level, "bootstrap", _resamples(level), self.seed)
+            row["bound"] = band.max_gap.high
+        return row["bound"]
 
     def _warn_unverified(self, eta: float) -> None:
         """Warn that this many rows cannot tell."""
-        budget, level = self.settings.max_gap, float(self.settings.confidence or 0)
+        budget, level = self.settings.max_gap, float(self.settings.confidence)  # type: ignore[arg-type]
         bounds = {each: row["bound"] for each, row in self.path.items() if np.isfinite(row["bound"])}
         best = min(bounds, key=lambda each: bounds[each])
-        certificate = self.profiles[best].certify(budget, level, "bootstrap", self._resamples, self.seed)
+        certificate = self.profiles[best].certify(budget, level, "bootstrap", _resamples(level), self.seed)
         needed = certificate.rows_needed
         enough = "" if needed is None else f"; about {needed:,} rows in every cell would be enough for that"
         tell(
@@ -392,6 +386,10 @@ class _Search:
     def _floor(self, eta: float, n_permutations: int) -> float:
         """Return the mean max gap that chance alone would show."""
         return self.profiles[eta].noise_floor(n_permutations, self.seed).mean
+
+
+def _resamples(level: float) -> int:
+    return max(N_RESAMPLES, int(np.ceil(4 / (1 - level))))
 
 
 # The search for η knows nothing of models. The criterion is a held-out gap, or a bound for it. As it is
