@@ -15,9 +15,8 @@ from _report import option_parser, print_heading, print_table, results_file
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, HistogramDistance
 from evenrisk.datasets import load_compas
 from evenrisk.losses import HINGE, LOGISTIC
-from evenrisk.paper.claims import paired
-from evenrisk.paper.measures import measure
-from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features
+from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features, measure
+from evenrisk.paper.summary import paired
 from evenrisk.solvers import lbfgs, momentum
 
 DP, EO = "demographic_parity", "equalized_odds"

@@ -14,8 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from _report import option_parser, print_heading, print_table, results_file
 from evenrisk.paper import Experiment, Protocol, load_all
-from evenrisk.paper.measures import COLUMNS
-from evenrisk.paper.protocol import PARITIES, zafar_name
+from evenrisk.paper.protocol import COLUMNS, PARITIES, zafar_name
 
 ACCURACY, GAP, MAX_GAP = (COLUMNS.index(name) for name in ("accuracy", "gap", "max_gap"))
 KERNEL_MACHINES = ("KSVM-HA", "KSVM-GA", "KSVM-gap")

@@ -113,7 +113,7 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
     """Read the file and audit it; whatever is wrong with it is told in the command's own words."""
     import warnings
 
-    from evenrisk._tables import read_table
+    from evenrisk._score_file import read_table
     from evenrisk.exceptions import SmallCellWarning
     from evenrisk.report import audit as audit_scores
 

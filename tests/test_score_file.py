@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenrisk._tables import TableError, read_table
-from evenrisk._tables import _read as reading
-from evenrisk._tables import _source as source
+from evenrisk._score_file import TableError, _columns, _formats, read_table
 from evenrisk.exceptions import SmallCellWarning
 from evenrisk.metrics import threshold_profile
 
@@ -408,7 +406,7 @@ def test_a_type_that_pyarrow_cannot_work_with(monkeypatch, tmp_path):
     def names(*args):
         raise pa.ArrowNotImplementedError("no kernel")
 
-    monkeypatch.setattr(reading, "names", names)
+    monkeypatch.setattr(_columns, "names", names)
     with refused(
         "…: group column 'g' must be text, numbers or booleans, got values of type halffloat (no kernel)"
     ):
@@ -514,7 +512,7 @@ def test_a_file_that_may_not_be_read(monkeypatch, tmp_path):
     def closed(*args):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(source, "open", closed, raising=False)
+    monkeypatch.setattr(_formats, "open", closed, raising=False)
     with refused("…: must be a file that can be read, got: Permission denied"):
         read("s,g\n1,a\n", tmp_path)
 
