@@ -26,13 +26,14 @@ from sklearn.exceptions import ConvergenceWarning
 from evenrisk._estimator._hinge import HingeSolver
 from evenrisk._validation import tell
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import RENEW, WIDE, Solution, lbfgs, momentum, newton
+from evenrisk.solvers import RENEW, Solution, lbfgs, momentum, newton
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
 DAMPING = 1e-5  # of the curvature that a column's spread would give it
 ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
-FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5  # a little less than WIDE
+FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
+WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
 
 
 class SolverSettings(NamedTuple):

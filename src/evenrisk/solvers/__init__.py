@@ -1,6 +1,6 @@
 """Solvers: they minimise a function of parameters and know nothing of scores, losses or groups."""
 
-from evenrisk.solvers.descent import RENEW, WIDE, Solution, lbfgs, newton, ridged_inverse
+from evenrisk.solvers.descent import RENEW, Solution, lbfgs, newton, ridged_inverse
 from evenrisk.solvers.momentum import momentum
 
-__all__ = ["RENEW", "WIDE", "Solution", "lbfgs", "momentum", "newton", "ridged_inverse"]
+__all__ = ["RENEW", "Solution", "lbfgs", "momentum", "newton", "ridged_inverse"]

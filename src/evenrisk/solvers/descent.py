@@ -41,7 +41,6 @@ PATIENCE = 20  # steps in a row that change nothing but the last digits
 MAX_TRIALS = 40  # evaluations of one line search
 RENEW = 20  # steps after which Newton's method takes the curvature again
 SINGULAR = 1e-10  # ridge on unit scales: collinear columns (one-hot sets) have directions without curvature
-WIDE = 4.0  # factor between two penalties up to which the minimum of one is a good start for the other
 ROUNDING = 1e-15  # of a diagonal entry: what is left of it after elimination is no less
 
 Memory = deque[tuple[np.ndarray, np.ndarray]]  # (step, change of the gradient), the last one last
