@@ -1,4 +1,4 @@
-"""The only room that knows array libraries: NumPy here, torch and CuPy through array-api-compat.
+"""The only module that knows array libraries: NumPy here, torch and CuPy through array-api-compat.
 
 Conventions
 -----------

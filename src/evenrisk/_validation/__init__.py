@@ -1,9 +1,9 @@
-"""The door: every input check, its wording, and the exceptions and warnings that are public.
+"""Every input check, its wording, and the exceptions and warnings that are public.
 
 Conventions
 -----------
 A message says what is required and what came. Rows of weight 0 are absent: they are dropped here, once, so
-that no room below can tell them from rows that were never there.
+that no code below can tell them from rows that were never there.
 """
 
 from evenrisk._validation._arrays import (

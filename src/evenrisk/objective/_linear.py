@@ -96,7 +96,7 @@ class Columns:
         return X
 
     def back(self, v: np.ndarray, b: float, dtype: Any) -> tuple[np.ndarray, float]:
-        """Give w, in the dtype it will have, and the intercept that goes with it."""
+        """Return the coefficients w of X, in the dtype they will have, and their intercept."""
         w = np.zeros(len(self.kept), dtype=dtype)
         w[self.kept] = v
         return w, b - float(self.origin @ w)
@@ -171,7 +171,7 @@ def _sparse_range(X: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Give μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
+    """Return μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
     d = X.shape[1]
     if is_sparse(X):
         X = X.tocsr().astype(np.float64)  # a copy
@@ -203,7 +203,7 @@ class CellMoments:
 
     @classmethod
     def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
-        """Give them if the distance needs no more and the matrices are small."""
+        """Return them if the distance needs no more and the matrices are small, else None."""
         if penalty is None or not penalty.distance.traits.two_moments:
             return None
         on_host = isinstance(X, np.ndarray) or is_sparse(X)
@@ -221,7 +221,7 @@ class CellMoments:
         return self.penalty.gram(*self._psi(w))
 
     def _psi(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the cells' means of (g, g²) (c, 2), about the mean score, and their derivatives (c, 2, d)."""
+        """Return the cells' means of (g, g²) (c, 2), about the mean score, and their derivatives (c, 2, d)."""
         centre, covariance = self._moments
         first, along = centre @ w, covariance @ w
         means = np.stack([first, along @ w + first**2], axis=1)
@@ -261,7 +261,7 @@ def _dense(rows: Any) -> np.ndarray:
 def _blocks_of_cell(
     code: np.ndarray, weight: np.ndarray, cell: int, total: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Give the cell's rows in each block, and their shares of its weight."""
+    """Yield the cell's rows in each block, and their shares of its weight."""
     for block in blocks(code):
         rows = block.start + np.flatnonzero(code[block] == cell)
         yield rows, weight[rows].astype(np.float64) / total
