@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from evenrisk.report import words
-from evenrisk.report.names import shown_names
-from evenrisk.report.numerals import score_interval
+from evenrisk.report import numerals, words
+from evenrisk.report.inputs import RATES
 
 SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
 GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
@@ -15,7 +14,7 @@ GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "A
 
 def to_markdown(summary: dict[str, Any]) -> str:
     """Write the verdict, the tables and the notes."""
-    summary = shown_names(summary)
+    summary = words.shown_names(summary)
     lines = [f"# {_escaped(summary['title'])}", ""]
     lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
     lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
@@ -25,14 +24,14 @@ def to_markdown(summary: dict[str, Any]) -> str:
         lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
         if len(summary["scores"]) > 1:
             lines += [f"{_escaped(paragraph)}\n" for paragraph in score["verdict"]]
-    lines += [f"**{note['title']}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
+    lines += [f"**{_escaped(note['title'])}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
     lines.append(f"Made by {summary['made_by']}.")
     return "\n".join(lines) + "\n"
 
 
 def to_terminal(summary: dict[str, Any]) -> str:
     """Write compact tables, aligned by spaces alone."""
-    summary = shown_names(summary)
+    summary = words.shown_names(summary)
     weighted = ", weighted" if summary["settings"]["weighted"] else ""
     parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
     parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
@@ -52,7 +51,7 @@ def _counts(summary: dict[str, Any]) -> str:
 
 
 def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
-    """One row per score column and rule, every value with its interval."""
+    """Return one row per score column and rule, every value with its interval."""
     rows = []
     for score in summary["scores"]:
         for parity in score["parities"]:
@@ -61,51 +60,33 @@ def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
                 [
                     score["name"],
                     parity["words"],
-                    with_interval(parity["max_gap"]),
+                    numerals.decimal_interval(parity["max_gap"]),
                     parity["worst"]["at"],
                     f"{floor['mean']:.3f}–{floor['p95']:.3f}",
                     f"{parity['p_value']:.2g}",
-                    _bracketed(score_interval(parity["mean_gap"])),
-                    with_interval(parity["rank_gap"]),
+                    numerals.bracketed(numerals.score_interval(parity["mean_gap"])),
+                    numerals.decimal_interval(parity["rank_gap"]),
                 ]
             )
     return rows
 
 
 def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Each group at the cut-off in use: counts, rates, and its AUC."""
+    """Return each group at the cut-off in use: counts, rates, and its AUC."""
     labelled = summary["label"] is not None
     chosen = words.chosen(summary["settings"]["favourable"])
     header = [name.format(chosen=chosen) for name in GROUP_HEADER]
     rows = []
     for i, group in enumerate(score["at_threshold"]["groups"]):
-        rates = [rate(group[name]) for name in ("selection_rate", "tpr", "fpr", "ppv", "accuracy")]
-        area = with_interval(score["auc"]["groups"][i]) if score["auc"] else "–"
+        rates = [numerals.decimal(group[name]) for name in RATES]
+        area = numerals.decimal_interval(score["auc"]["groups"][i]) if score["auc"] else numerals.UNKNOWN
         name = group["group"] + words.mark(group["group"], score)
         rows.append([name, f"{group['selected']:,} of {group['rows']:,}", *rates, area])
     return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
 
 
-def with_interval(interval: dict[str, float | None]) -> str:
-    """0.245 [0.213, 0.277]"""
-    if interval["value"] is None:
-        return "–"
-    value, low, high = (interval[end] for end in ("value", "low", "high"))
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _bracketed(interval: str) -> str:
-    """0.123 (0.1 to 0.2) as 0.123 [0.1, 0.2]"""
-    return interval.replace("(", "[").replace("\u00a0to\u00a0", ", ").replace(")", "]")
-
-
-def rate(value: float | None) -> str:
-    """A share as text; – where it is not defined."""
-    return "–" if value is None else f"{value:.3f}"
-
-
 def aligned(header: Any, rows: list[list[str]]) -> str:
-    """A table of text: the first columns to the left, numbers to the right."""
+    """Return a table of text: the first columns to the left, numbers to the right."""
     table = [list(header), *rows]
     widths = [max(_width(row[i]) for row in table) for i in range(len(header))]
     left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
@@ -120,7 +101,7 @@ def aligned(header: Any, rows: list[list[str]]) -> str:
 
 
 def _width(text: str) -> int:
-    """Letters that take room: isolates around a name take none."""
+    """Return how many letters take space: isolates around a name take none."""
     return len(text) - text.count("\u2068") - text.count("\u2069")
 
 
@@ -131,7 +112,7 @@ def _table_md(header: Any, rows: list[list[str]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names are user data: nothing in them may become Markdown or HTML.
+    """Return text of which nothing becomes Markdown or HTML: names are user data.
 
     A backslash before punctuation is shown as the punctuation alone. Lists are escaped where a line may
     begin, addresses where they would become links.

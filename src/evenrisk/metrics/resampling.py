@@ -3,10 +3,10 @@
 Conventions
 -----------
 c cells (``stratum · k + group``), m bins in the order of the score, each ending at a real threshold; F (c, m)
-the distribution functions there. A resample gives F* (c, m); what is handed on is D = F* − F, b resamples at
-a time (b, c, m). Cells are resampled on their own, so their sizes stay.
+the distribution functions there. A resample has F* (c, m); the deviations D = F* − F are returned for b
+resamples at a time (b, c, m). Every cell is resampled by itself, so that its size stays.
 
-Which way a cell is resampled depends on its (effective) rows n alone:
+How a cell is resampled depends on its (effective) rows n alone:
 
 * n < 30: n rows are drawn from **all distinct scores alike**, which moves its curve as far as any score
   of that grain can. Its own rows know too little: one row, resampled, is that row again and moves nothing.
@@ -30,7 +30,7 @@ from sklearn.utils import check_random_state
 
 from evenrisk._validation import SMALL_CELL
 from evenrisk.curves import run_ends
-from evenrisk.metrics._inputs import ScoredRows
+from evenrisk.metrics.rows import ScoredRows
 
 LARGE_CELL = 20_000  # rows; beyond, a cell's resamples are normal to three digits
 ALL_BINS = 50_000  # distinct scores; up to here every one of them is a bin
@@ -41,7 +41,7 @@ CHUNK = 2**19  # numbers in one chunk of deviations: they fit the cache
 
 
 @dataclass(frozen=True)
-class Binned:
+class BinnedScores:
     """Rows that are in some cell, in the order of their scores, and the bins they fall in."""
 
     bin: np.ndarray  # (n,)
@@ -52,7 +52,7 @@ class Binned:
     n_groups: int
 
     @classmethod
-    def of(cls, rows: ScoredRows, most: int | None = None) -> Binned:
+    def of(cls, rows: ScoredRows, most: int | None = None) -> BinnedScores:
         """Sort the rows and choose bins: the distinct scores up to `most`, else runs of about equal size."""
         kept = np.flatnonzero(rows.code >= 0)
         order = kept[np.argsort(rows.score[kept], kind="stable")]
@@ -61,8 +61,8 @@ class Binned:
         if most is None:
             most = min(ALL_BINS, ALL_NUMBERS // rows.n_cells)
         if len(ends) > most:
-            wanted = np.linspace(0, len(score) - 1, min(MOST_BINS, most) + 1)[1:]
-            ends = np.unique(ends[np.searchsorted(ends, wanted)])
+            equal = np.linspace(0, len(score) - 1, min(MOST_BINS, most) + 1)[1:]
+            ends = np.unique(ends[np.searchsorted(ends, equal)])
         counts = np.diff(ends, prepend=-1)
         bins = np.repeat(np.arange(len(ends), dtype=np.int32), counts)
         return cls(
@@ -71,7 +71,7 @@ class Binned:
 
     @property
     def n_cells(self) -> int:
-        """How many cells there are."""
+        """Number of cells."""
         return self.n_strata * self.n_groups
 
     @cached_property
@@ -96,7 +96,7 @@ class Binned:
         return total**2 / squares
 
     def deviations(self, n_resamples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Draw F* − F, a chunk of resamples at a time (b, c, m)."""
+        """Yield F* − F of `n_resamples` resamples, a chunk at a time (b, c, m)."""
         draws = [self._draw(cell) for cell in range(self.n_cells)]
         own = self.counts[(self.counts <= LARGE_CELL) | (self.effective < SMALL_CELL)]
         chunk = max(1, CHUNK // max(self.mass.size, int(own.max(initial=0))))
@@ -105,7 +105,7 @@ class Binned:
             yield np.stack([draw(b, rng) for draw in draws], axis=1)
 
     def _draw(self, cell: int) -> Any:
-        """Choose how a cell is resampled."""
+        """Return how a cell is resampled: a function of b and rng that draws F* − F (b, m)."""
         mine = self.code == cell
         weight = self.weight[mine] / self.mass[cell].sum()
         effective = float(self.effective[cell])
@@ -174,15 +174,15 @@ class _Normal:
         self.below, self.sd = below, sd
 
     def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        walk = rng.standard_normal((b, len(self.sd)))
-        walk *= self.sd
-        np.cumsum(walk, axis=1, out=walk)
-        walk -= self.below * walk[:, -1:].copy()
-        return walk
+        running = rng.standard_normal((b, len(self.sd)))
+        running *= self.sd
+        np.cumsum(running, axis=1, out=running)
+        running -= self.below * running[:, -1:].copy()
+        return running
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Let a Generator pass and seed one from anything scikit-learn takes."""
+    """Return a Generator as it is, or one seeded from anything that scikit-learn takes."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None or isinstance(random_state, (int, np.integer)):

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenrisk._validation import check_number
-from evenrisk.metrics._inputs import ScoredRows
-from evenrisk.metrics._resampling import CHUNK, LARGE_CELL, Binned, generator
+from evenrisk.metrics.resampling import CHUNK, LARGE_CELL, BinnedScores, generator
+from evenrisk.metrics.rows import ScoredRows
 
 LARGE_STRATUM = 100_000
 TIE_BREAK = 1e-6  # of the mean square deviation: it decides between arrangements whose largest ones are equal
@@ -35,8 +35,76 @@ LEAST_WEIGHT = 1e-100  # of the largest: squares of smaller ones vanish
 LEAST_REST = 1e-12  # of all weight: what is left for the other groups where one has nearly everything
 
 
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Max gap of a score that has nothing to do with the groups, at this sample size.
+
+    Attributes
+    ----------
+    mean : float
+        On average.
+    p95 : float
+        Exceeded by chance one time in twenty.
+    n_permutations : int
+        How often the attribute was permuted.
+    """
+
+    mean: float
+    p95: float
+    n_permutations: int
+
+    @classmethod
+    def of(cls, max_gaps: np.ndarray) -> NoiseFloor:
+        """Summarise permuted max gaps."""
+        return cls(float(max_gaps.mean()), float(np.quantile(max_gaps, 0.95)), len(max_gaps))
+
+
+@dataclass(frozen=True)
+class PermutationTest:
+    """Test of "the score has nothing to do with the group" (within each label, where the rule looks at it).
+
+    Attributes
+    ----------
+    max_gap : float
+        As measured, in the worst stratum.
+    p_value : float
+        (1 + permutations that move a group as far) / (1 + permutations). Each group's distance from the
+        others is taken in units of its standard error, so that a small group hides no other; with two groups
+        of equal weights this is the max gap.
+    noise_floor : NoiseFloor
+        What chance alone would show.
+    noise_floor_by_stratum : tuple of NoiseFloor
+        The same in each stratum.
+    exact : bool
+        Whether the attribute was really permuted and no group has unequal weights; above 100,000 rows the
+        normal limit of permutations is used.
+    """
+
+    max_gap: float
+    p_value: float
+    noise_floor: NoiseFloor
+    noise_floor_by_stratum: tuple[NoiseFloor, ...]
+    exact: bool
+
+
+def permutation_test(
+    rows: ScoredRows, max_gap: float, n_permutations: int, random_state: Any
+) -> PermutationTest:
+    """Compare the groups as they are, and their measured max gap, with permuted ones."""
+    permuted = permutations(rows, n_permutations, random_state)
+    # equal values may differ in their last digits
+    as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
+    return PermutationTest(
+        max_gap=max_gap,
+        p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
+        noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
+        noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
+        exact=is_exact(rows),
+    )
+
+
 def is_exact(rows: ScoredRows) -> bool:
-    """Whether the attribute is really permuted in every stratum, and no cell has unequal weights."""
+    """Return whether the attribute is really permuted in every stratum, and no cell has unequal weights."""
     kept = rows.code >= 0
     code, weight = rows.code[kept], rows.weight[kept]
     one_of_each = np.zeros(rows.n_cells)
@@ -45,13 +113,13 @@ def is_exact(rows: ScoredRows) -> bool:
 
 
 def _all_permuted(rows: ScoredRows) -> bool:
-    """Whether no stratum is so large that the normal limit takes the place of permutations."""
+    """Return whether no stratum is so large that the normal limit takes the place of permutations."""
     stratum = rows.code[rows.code >= 0] // len(rows.groups)
     return bool(np.bincount(stratum).max() <= LARGE_STRATUM)
 
 
 class Permuted(NamedTuple):
-    """What each permutation gives."""
+    """Max gap and statistic of each permutation."""
 
     max_gap: np.ndarray  # (n_permutations, h) of each stratum
     statistic: np.ndarray  # (n_permutations,) the largest standardised deviation of a group from the others
@@ -70,7 +138,7 @@ def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Pe
     n_permutations = int(check_number("n_permutations", n_permutations, low=1, whole=True))
     rng = generator(random_state)
     # an exact test compares like with like: every distinct score is a bin, as it is in the measured gap
-    binned = Binned.of(rows, most=len(rows.score)) if _all_permuted(rows) else Binned.of(rows)
+    binned = BinnedScores.of(rows, most=len(rows.score)) if _all_permuted(rows) else BinnedScores.of(rows)
     stratum = binned.code // binned.n_groups
     drawn, measured = [], []
     for h in range(binned.n_strata):
@@ -102,7 +170,7 @@ class _Arrangement:
 
     @classmethod
     def of(cls, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> _Arrangement:
-        """Make the weights of the groups comparable."""
+        """Return rows whose weights are comparable between groups."""
         relative = weight / _scales(group, weight, ends)[group]
         return cls(group, np.maximum(relative, LEAST_WEIGHT * relative.max()), ends)
 
@@ -133,18 +201,18 @@ class _Arrangement:
         return self._units(self.totals, np.bincount(self.group, self.weight * self.weight))
 
     def _units(self, total: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """z / (F_g − F) for a group with Σw = `total` and Σw² = `squares`."""
+        """Return z / (F_g − F) for a group with Σw = `total` and Σw² = `squares`."""
         everything = self.weight.sum()
         rest = np.maximum(everything - total, LEAST_REST * everything)
         rest_squares = np.maximum(self.weight @ self.weight - squares, 0.0)
         return everything / rest / np.sqrt(squares / total**2 + rest_squares / rest**2)
 
     def measured(self, moved: np.ndarray) -> np.ndarray:
-        """Max gap and statistic of each arrangement of the groups (b, n) → (2, b)."""
+        """Return max gap and statistic of each arrangement of the groups (b, n) → (2, b)."""
         return self._largest(self._deviation(moved == g, unit) for g, unit in enumerate(self.units))
 
     def _deviation(self, inside: np.ndarray, unit: float) -> np.ndarray:
-        """F_g − F (b, m), g being the rows that are `inside` (b, n)."""
+        """Return F_g − F (b, m), g being the rows that are `inside` (b, n)."""
         mass = np.where(inside, self.weight, 0.0)
         squares = mass @ self.weight
         running = np.cumsum(mass, axis=1, out=mass)
@@ -158,7 +226,7 @@ class _Arrangement:
         return deviation
 
     def _largest(self, deviations: Iterable[np.ndarray]) -> np.ndarray:
-        """Max gap and statistic (2, b) from each group's deviation (b, m); one group in memory at a time."""
+        """Return max gap and statistic (2, b) from each group's deviation (b, m), one in memory at a time."""
         high = low = np.zeros(())
         sup = square = np.zeros(())
         for g, (deviation, unit) in enumerate(zip(deviations, self.units, strict=True)):
@@ -171,7 +239,7 @@ class _Arrangement:
         return np.stack([np.minimum((high - low).max(axis=1), 1.0), sup + TIE_BREAK * square])
 
     def permuted(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        """Permute the groups b times and measure (2, b)."""
+        """Return max gap and statistic of b permutations (2, b)."""
         group = self.group.astype(np.uint8)
         return self.measured(rng.permuted(np.broadcast_to(group, (b, len(group))), axis=1))
 
@@ -188,21 +256,21 @@ class _Arrangement:
         differences. A small group's is far from normal: its rows are drawn from everybody.
         """
         groups = range(len(self.counts))
-        walks = [
+        moves = [
             self._bridge(g, b, rng) if self.counts[g] > LARGE_CELL else self._drawn(g, b, rng) for g in groups
         ]
-        # dealt out of one pack, the groups together are everybody
+        # a permutation only deals the rows out again: all groups together do not move
         everybody = sum(
-            walk * share for walk, share in zip(walks, self.totals / self.totals.sum(), strict=True)
+            move * share for move, share in zip(moves, self.totals / self.totals.sum(), strict=True)
         )
-        return self._largest(walk - everybody for walk in walks)
+        return self._largest(move - everybody for move in moves)
 
     def _bridge(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
-        """A walk whose steps have the standard deviation of each bin, less F times its end (b, m)."""
-        walk = rng.standard_normal((b, len(self.ends))) * self.steps[g]
-        np.cumsum(walk, axis=1, out=walk)
-        walk -= self.below * walk[:, -1:].copy()
-        return walk
+        """Return a running sum of normals with each bin's standard deviation, less F times its end (b, m)."""
+        running = rng.standard_normal((b, len(self.ends))) * self.steps[g]
+        np.cumsum(running, axis=1, out=running)
+        running -= self.below * running[:, -1:].copy()
+        return running
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -221,7 +289,7 @@ class _Arrangement:
         return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.totals[:, None])
 
     def _drawn(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
-        """F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
+        """Return F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
         row = rng.integers(0, len(self.group), (b, self.counts[g]))
         m = len(self.ends)
         into = (self.bins[row] + m * np.arange(b)[:, None]).ravel()
@@ -234,7 +302,7 @@ class _Arrangement:
 
 
 def _scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """How heavy the rows of each group are, compared with others of about the same score (k,).
+    """Return how heavy the rows of each group are, compared with others of about the same score (k,).
 
     c_g of the model E[w | group, score] = c_g · a(score), the score in up to ten classes, fitted by giving
     each group and each class its own total in turn. Mean weights would not do: they differ also because
