@@ -11,7 +11,7 @@ from scipy.stats import ks_2samp
 from sklearn.linear_model import PoissonRegressor
 
 from evenrisk.exceptions import SmallCellWarning
-from evenrisk.metrics import permutation, resampling, threshold_profile
+from evenrisk.metrics import resampling, threshold_profile
 from evenrisk.metrics.resampling import BinnedScores
 from scored_people import CASES, LABELS, People, Recorder, below, people, small
 
@@ -42,7 +42,7 @@ def test_p_values_are_uniform_under_the_null(parity, sizes, steps, weighted):
         a = people(parity, sizes, steps, weighted, seed=seed, apart=0)
         result = a.profile.test(99, random_state=seed)
         p.append(result.p_value)
-        _, drawn, measured = permutation.permutations(a.profile._rows, 99, seed)
+        _, drawn, measured = resampling.permutations(a.profile._rows, 99, seed)
         larger = np.count_nonzero(drawn > measured * (1 + 1e-12))
         equal = np.count_nonzero(np.abs(drawn / measured - 1) <= 1e-12)
         assert p[-1] == (1 + larger + equal) / 100
@@ -112,7 +112,7 @@ def relative(a):
     codes = np.unique(a.group, return_inverse=True)[1]
     for rows in strata(a):
         ends = np.flatnonzero(np.append(np.diff(a.score[rows]) > 0, True))
-        weight[rows] /= permutation._scales(codes[rows], weight[rows], ends)[codes[rows]]
+        weight[rows] /= resampling._scales(codes[rows], weight[rows], ends)[codes[rows]]
     return weight
 
 
@@ -128,7 +128,7 @@ def test_scales_of_weights_are_those_of_a_poisson_regression():
     witness = PoissonRegressor(alpha=0, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(
         design, weight
     )
-    got = permutation._scales(group, weight, np.arange(500))
+    got = resampling._scales(group, weight, np.arange(500))
     np.testing.assert_allclose(np.log(got[1:] / got[0]), witness.coef_[:2], atol=1e-6)
 
 
@@ -138,9 +138,9 @@ def test_scales_of_weights_do_not_depend_on_who_has_the_heavy_scores():
     ends = np.array([89, 99])
     for group in (np.repeat([1, 0], [50, 50]), np.repeat([0, 1], [50, 50]), np.arange(100) % 2):
         weight = np.where(score > 0, 5.0, 1.0) * np.where(group == 1, 9.0, 1.0)
-        got = permutation._scales(group, weight, ends)
+        got = resampling._scales(group, weight, ends)
         assert got[1] / got[0] == pytest.approx(9, rel=1e-12)
-    assert permutation._scales(group, np.where(group == 1, 9.0, 1.0), ends).tolist() == [1, 9]
+    assert resampling._scales(group, np.where(group == 1, 9.0, 1.0), ends).tolist() == [1, 9]
 
 
 def noise(weight, inside):
@@ -221,7 +221,7 @@ def test_p_value_equals_all_permutations(parity, weighted):
 def test_permuted_gaps_equal_brute_force(parity, sizes, steps, weighted):
     a = people(parity, sizes, steps, weighted)
     rng = Recorder(6)
-    got, statistics, measured = permutation.permutations(a.profile._rows, 25, rng)
+    got, statistics, measured = resampling.permutations(a.profile._rows, 25, rng)
     assert measured == pytest.approx(statistic_of(a), rel=1e-10)
     weight, largest = relative(a), np.zeros(25)
     codes = np.unique(a.group, return_inverse=True)[1]
@@ -253,7 +253,7 @@ def test_every_score_counts_up_to_the_limit():
     """60,000 distinct scores are more than the bins of a band, and fewer rows than the limit is for."""
     a = people(sizes=(25_000, 35_000))
     rng = Recorder(6)
-    got = permutation.permutations(a.profile._rows, 3, rng).max_gap[:, 0]
+    got = resampling.permutations(a.profile._rows, 3, rng).max_gap[:, 0]
     ordered = np.sort(a.score)
     for gap, group in zip(got, np.concatenate(rng.dealt), strict=True):
         witness = ks_2samp(ordered[group == 0], ordered[group == 1], method="asymp").statistic
@@ -320,8 +320,8 @@ def test_the_limit_of_permutations_equals_permutations(monkeypatch, large, parit
     """
     profile = people(parity, sizes, steps, weighted).profile
     exact = profile.test(1500, random_state=0)
-    monkeypatch.setattr(permutation, "LARGE_STRATUM", 1000)
-    monkeypatch.setattr(permutation, "LARGE_CELL", large)
+    monkeypatch.setattr(resampling, "LARGE_STRATUM", 1000)
+    monkeypatch.setattr(resampling, "LARGE_CELL", large)
     rng = Recorder(0)
     limit = profile.test(3000, random_state=rng)
     assert (exact.exact, limit.exact) == (not weighted, False)
@@ -338,7 +338,7 @@ def test_the_p_value_of_the_limit(monkeypatch, parity):
     profile = people(parity, (900, 1500), 50, True, seed=3, apart=0).profile
     exact = profile.test(2000, random_state=0).p_value
     assert 0.05 < exact < 0.95
-    monkeypatch.setattr(permutation, "LARGE_STRATUM", 1000)
+    monkeypatch.setattr(resampling, "LARGE_STRATUM", 1000)
     limit = profile.test(2000, random_state=1)
     assert not limit.exact
     assert limit.p_value == pytest.approx(exact, abs=4 * math.sqrt(2 * exact * (1 - exact) / 2000))
@@ -351,8 +351,8 @@ def test_the_limit_with_uneven_weights_in_a_small_group(monkeypatch, large):
     weight = np.where(group == "b", np.exp(rng.normal(0, 0.8, 3090)), 1.0)
     profile = threshold_profile(None, rng.random(3090), sensitive_features=group, sample_weight=weight)
     permuted = profile.test(1500, random_state=0).noise_floor
-    monkeypatch.setattr(permutation, "LARGE_STRATUM", 1000)
-    monkeypatch.setattr(permutation, "LARGE_CELL", large)
+    monkeypatch.setattr(resampling, "LARGE_STRATUM", 1000)
+    monkeypatch.setattr(resampling, "LARGE_CELL", large)
     assert profile.test(3000, random_state=0).noise_floor.mean == pytest.approx(permuted.mean, rel=0.05)
 
 
@@ -375,7 +375,7 @@ def test_a_noise_floor_is_a_gap_whatever_the_weights():
 def test_from_which_size_on_the_limit_is_used(monkeypatch):
     profile = people(sizes=(40, 60)).profile
     for large, exact in ((100, True), (99, False)):
-        monkeypatch.setattr(permutation, "LARGE_STRATUM", large)
+        monkeypatch.setattr(resampling, "LARGE_STRATUM", large)
         rng = Recorder(0)
         assert profile.test(9, rng).exact == exact
         assert bool(rng.dealt) == exact
@@ -384,7 +384,7 @@ def test_from_which_size_on_the_limit_is_used(monkeypatch):
 def test_one_large_stratum_is_enough_for_the_limit(monkeypatch):
     a = people("equalized_odds", (100, 200))
     kept = a.take((a.y == 0) | (np.random.default_rng(0).random(len(a.y)) < 0.5))
-    monkeypatch.setattr(permutation, "LARGE_STRATUM", 250)
+    monkeypatch.setattr(resampling, "LARGE_STRATUM", 250)
     assert not kept.profile.test(9, 0).exact
     assert replace(kept, parity="equal_opportunity").profile.test(9, 0).exact
 
@@ -393,11 +393,11 @@ def test_one_large_stratum_is_enough_for_the_limit(monkeypatch):
 def test_the_limit_is_held_against_its_own_bins(monkeypatch, parity):
     """The largest over 64 bins is less than that over all scores, and so is what chance gives there."""
     a = people(parity, sizes=(900, 1400, 700), weighted=True, apart=0.02)
-    every = permutation.permutations(a.profile._rows, 1, 0).measured
+    every = resampling.permutations(a.profile._rows, 1, 0).measured
     monkeypatch.setattr(resampling, "MOST_BINS", 64)
     monkeypatch.setattr(resampling, "ALL_BINS", 100)
-    monkeypatch.setattr(permutation, "LARGE_STRATUM", 100)
-    coarse = permutation.permutations(a.profile._rows, 1, 0).measured
+    monkeypatch.setattr(resampling, "LARGE_STRATUM", 100)
+    coarse = resampling.permutations(a.profile._rows, 1, 0).measured
     t = BinnedScores.of(a.profile._rows).thresholds
     assert len(t) <= 64
     # the classes of scores in which weights are compared end at bins, and the mean square is over bins too

@@ -20,7 +20,7 @@ from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
 from evenrisk.report import audit, numerals, words
 from evenrisk.report.summary import BUCKETS, round_numbers, slider_stops, thinned
-from evenrisk.report.text import to_terminal
+from evenrisk.report.words import to_terminal
 from full_disk import full_disk
 from optional import need
 

@@ -194,7 +194,7 @@ def _write(texts: dict[Path, str]) -> None:
 def _print_audit(summary: dict[str, Any]) -> None:
     """Print tables, warnings and the verdict."""
     from evenrisk._validation import shown
-    from evenrisk.report.text import to_terminal
+    from evenrisk.report.words import to_terminal
 
     click.echo(to_terminal(summary))
     for sentence in summary["warnings"]:

@@ -15,9 +15,9 @@ from evenrisk.metrics.groups import distribution_of as distribution_of
 from evenrisk.metrics.groups import score_range as score_range
 from evenrisk.metrics.inference import Band, Certificate, Interval, Intervals
 from evenrisk.metrics.inference import Inference as Inference
-from evenrisk.metrics.permutation import NoiseFloor, PermutationTest
 from evenrisk.metrics.profile import ThresholdProfile, threshold_profile
 from evenrisk.metrics.profile import profile_of as profile_of
+from evenrisk.metrics.resampling import NoiseFloor, PermutationTest
 from evenrisk.metrics.resampling import generator as generator
 from evenrisk.metrics.rows import ScoredRows as ScoredRows
 from evenrisk.metrics.rows import check_parity as check_parity

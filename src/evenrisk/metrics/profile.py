@@ -22,8 +22,13 @@ from evenrisk._validation import check_choice, check_fraction, check_number, che
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.metrics.groups import Discrimination, discrimination
 from evenrisk.metrics.inference import METHODS, Band, Certificate, Inference, Intervals, check_resamples
-from evenrisk.metrics.permutation import NoiseFloor, PermutationTest, permutation_test
-from evenrisk.metrics.resampling import BinnedScores, generator
+from evenrisk.metrics.resampling import (
+    BinnedScores,
+    NoiseFloor,
+    PermutationTest,
+    generator,
+    permutation_test,
+)
 from evenrisk.metrics.rows import ScoredRows, scored_rows
 from evenrisk.parity import Parity
 

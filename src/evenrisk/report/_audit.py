@@ -19,7 +19,6 @@ from evenrisk.report import words
 from evenrisk.report.inputs import check_data, comparisons, small_cells
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, AuditSettings, summarise
-from evenrisk.report.text import to_markdown
 
 MOST_DRAWS = 100_000  # without being asked for more
 LAST_DIGIT = 1e-12  # by which equal gaps may differ
@@ -97,7 +96,7 @@ class AuditReport:
         str
             The text.
         """
-        return to_markdown(self.summary)
+        return words.to_markdown(self.summary)
 
     def passes(self, max_gap: float, *, strict: bool = False, parity: Any = None) -> bool:
         """Return whether every score column keeps a limit on the max gap.

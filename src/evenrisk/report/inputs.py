@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 SMALLEST = 1e-150  # range of scores that plots and intervals can be computed for
 FEWEST = 2  # rows of a compared cell; the rate of one person is 0 or 1 and would set every gap
 DEFAULT_RULES = ("demographic_parity", "equalized_odds")  # the second where it can be measured
-# the rates at one cut-off, and the stratum of whose rows each is a share
-RATES = {
-    "selection_rate": "everybody",
-    "tpr": "positives",
-    "fpr": "negatives",
-    "ppv": "everybody",
-    "accuracy": "everybody",
-}
 
 
 @dataclass(frozen=True)
@@ -264,14 +256,13 @@ def rates_compared(data: AuditData, found: Sequence[Comparison]) -> dict[str, li
     Those that every rule on the same people compares, and that have enough such people at all.
     """
     out = {}
-    for rate, people in RATES.items():
+    for rate, people in words.RATES.items():
         if data.label is None and rate != "selection_rate":
             continue
-        same = [each for each in found if STRATA[people].rate in {stratum.rate for stratum in each.strata}]
+        same = [each for each in found if people in {words.RATES[stratum.rate] for stratum in each.strata}]
         gone = set().union(*(each.names_left_out for each in same))
-        key = "rows" if people == "everybody" else people
         out[rate] = [
-            j for j, cell in enumerate(data.cells) if cell[key] >= FEWEST and cell["group"] not in gone
+            j for j, cell in enumerate(data.cells) if cell[people] >= FEWEST and cell["group"] not in gone
         ]
     return out
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from evenrisk.metrics import STRATA
 from evenrisk.report import drawings, numerals, words
-from evenrisk.report.inputs import RATES
 
 DISTRIBUTIONS = tuple(stratum.rate for stratum in STRATA.values())  # of whom the histograms are, in order
 MOST_PAIRS = 15  # twelve groups make 66 of them
@@ -204,7 +203,7 @@ def _cells_table(summary: dict[str, Any]) -> list[list[str]]:
 def _rate_columns(summary: dict[str, Any]) -> list[dict[str, str]]:
     """Return the names of the rates of the groups; without outcomes there is one."""
     names = (words.chosen(summary["settings"]["favourable"]).capitalize(), "TPR", "FPR", "PPV", "Accuracy")
-    columns = [{"key": key, "name": name} for key, name in zip(RATES, names, strict=True)]
+    columns = [{"key": key, "name": name} for key, name in zip(words.RATES, names, strict=True)]
     return columns if summary["label"] else columns[:1]
 
 

@@ -29,7 +29,7 @@ from evenrisk.metrics import (
     score_range,
 )
 from evenrisk.report import words
-from evenrisk.report.inputs import RATES, AuditData, Comparison, rates_compared
+from evenrisk.report.inputs import AuditData, Comparison, rates_compared
 from evenrisk.report.numerals import round_step, threshold_writer
 
 if TYPE_CHECKING:
@@ -444,7 +444,7 @@ def _at_threshold(decided: Decisions, start: int, favourable: str, compared: lis
     good = rate if favourable == "high" else 1 - rate
     measured = {
         name: getattr(decided, name)[:, start].tolist() if labelled or name == "selection_rate" else None
-        for name in RATES
+        for name in words.RATES
     }
     groups = [
         {

@@ -1,4 +1,4 @@
-"""The report's sentences and notes, in the user's own names.
+"""The report in words: its sentences and notes, and the summary as Markdown and as tables for a terminal.
 
 Names are data. Sentences are written with names as they are shown; the name fields of the summary hold them
 as they came, and `shown_names` returns a summary in which these too can be shown.
@@ -6,29 +6,28 @@ as they came, and `shown_names` returns a summary in which these too can be show
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from evenrisk._validation import SMALL_CELL, shown
 from evenrisk.metrics import STRATA
-from evenrisk.report.numerals import (
-    apart,
-    exact_points,
-    per_cent,
-    probability,
-    short_points,
-    short_span,
-)
+from evenrisk.report import numerals
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
 
-ROWS_OF = {
+# the rates at one cut-off, and the people whom each describes, as a key of the summary's cells
+RATES = {
     "selection_rate": "rows",
-    "fpr": "negatives",
     "tpr": "positives",
-}  # what a rate divides by
+    "fpr": "negatives",
+    "ppv": "rows",
+    "accuracy": "rows",
+}
 MOST_NAMED = 4  # groups left out that a sentence names; the tables list all
+SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
+GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
 
 
 def group(name: str) -> str:
@@ -67,22 +66,23 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """Say how large the worst gap is, where and between whom."""
     worst, gap, settings = parity["worst"], parity["max_gap"], summary["settings"]
     floor = parity["noise_floor"]
-    verb, level = chosen(settings["favourable"]), per_cent(settings["level"])
+    verb, level = chosen(settings["favourable"]), numerals.per_cent(settings["level"])
     if gap["value"] == 0:
         return f"{_opening(parity, 'At every cut-off')} all groups are {verb} equally often."
     higher, lower = (group(worst[side]) + _few(parity, side, summary) for side in ("higher", "lower"))
-    rates = "{} % against {} %".format(*apart(worst["higher_rate"], worst["lower_rate"], 0))
+    rates = "{} % against {} %".format(*numerals.apart(worst["higher_rate"], worst["lower_rate"], 0))
+    interval = numerals.short_span(gap["low"], gap["high"])
     return (
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
-        f"{higher} is {verb} {short_points(gap['value'])} points more often than {lower} "
-        f"({rates}; {level} interval of the worst gap: {short_span(gap['low'], gap['high'])} points); "
+        f"{higher} is {verb} {numerals.short_points(gap['value'])} points more often than {lower} "
+        f"({rates}; {level} interval of the worst gap: {interval} points); "
         f"chance alone would give {_by_chance(floor['mean'], floor['p95'])}."
     )
 
 
 def _by_chance(mean: float, p95: float) -> str:
     """Write mean and 95 % point of the gaps by chance: 4 points on average, and rarely more than 7."""
-    ends = short_span(mean, p95).split(" to ")
+    ends = numerals.short_span(mean, p95).split(" to ")
     return f"{ends[0]} points" + (f" on average, and rarely more than {ends[1]}" if ends[1:] else "")
 
 
@@ -91,7 +91,7 @@ def _few(parity: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
     worst = parity["worst"]
     (cell,) = [cell for cell in summary["cells"] if cell["group"] == worst[side]]
     stratum = next(each for each in parity["curve"]["strata"] if each["name"] == worst["stratum"])
-    n = cell[ROWS_OF[rate_of(stratum)]]
+    n = cell[RATES[rate_of(stratum)]]
     return f" ({_rows(n)} only)" if n < SMALL_CELL else ""
 
 
@@ -103,7 +103,7 @@ def _opening(parity: dict[str, Any], where: str) -> str:
 
 
 def _chance(parity: dict[str, Any], level: float) -> str:
-    p, high = probability(parity["p_value"]), short_points(parity["max_gap"]["high"])
+    p, high = numerals.probability(parity["p_value"]), numerals.short_points(parity["max_gap"]["high"])
     if parity["max_gap"]["value"] == 0:  # nothing was found that chance could explain
         return f"The true gap may be up to {high} points." if parity["max_gap"]["high"] else ""
     if parity["p_value"] <= min(1 - level, 0.05):
@@ -163,7 +163,7 @@ def _by_resampling(made: dict[str, Any], resampled: dict[str, Any] | None) -> st
     decided = resampled is not None and resampled["verdict"] != "not decidable"
     if made["verdict"] != "not decidable" or resampled is None or not decided:
         return str(made["words"])
-    most, sure = f"{exact_points(made['limit'])} points", f"{per_cent(made['level'])} sure"
+    most, sure = f"{numerals.exact_points(made['limit'])} points", f"{numerals.per_cent(made['level'])} sure"
     finding = f"a limit of {most} is exceeded"
     if resampled["verdict"] == "certified":
         finding = f"the gap is at most {most} at every cut-off"
@@ -177,8 +177,8 @@ def _rows_needed(rows: int, where: str) -> str:
 
 def certificate(verdict: str, limit: float, rows: int | None, level: float, method: str, where: str) -> str:
     """Say what can be said of a limit."""
-    most = f"{exact_points(limit)} points"
-    sure = f"{per_cent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
+    most = f"{numerals.exact_points(limit)} points"
+    sure = f"{numerals.per_cent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
     if verdict == "certified":
         return f"The gap is certified to be at most {most} at every cut-off ({sure})."
     if verdict == "violated":
@@ -282,7 +282,7 @@ def notes(summary: dict[str, Any], rules: Iterable[Parity]) -> list[dict[str, st
     low = "flagged (a low score is the favourable one)"
     words = {
         **settings,
-        "level": per_cent(settings["level"]),
+        "level": numerals.per_cent(settings["level"]),
         "above": "selected" if settings["favourable"] == "high" else low,
         "inexact": "" if _exact(summary) else INEXACT,
         "within": ", and within each outcome where the rule looks at it" if label else "",
@@ -342,3 +342,113 @@ def _shown(part: Any, *, is_name: bool) -> Any:
     if isinstance(part, list):
         return [_shown(value, is_name=is_name) for value in part]
     return shown(part) if is_name and isinstance(part, str) else part
+
+
+def to_markdown(summary: dict[str, Any]) -> str:
+    """Write the verdict, the tables and the notes."""
+    summary = shown_names(summary)
+    lines = [f"# {_escaped(summary['title'])}", ""]
+    lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
+    lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
+    lines += [_table_md(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        title = f"{score['name']}: cut-off {score['at_threshold']['at']}"
+        lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
+        if len(summary["scores"]) > 1:
+            lines += [f"{_escaped(paragraph)}\n" for paragraph in score["verdict"]]
+    lines += [f"**{_escaped(note['title'])}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
+    lines.append(f"Made by {summary['made_by']}.")
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(summary: dict[str, Any]) -> str:
+    """Write compact tables, aligned by spaces alone."""
+    summary = shown_names(summary)
+    weighted = ", weighted" if summary["settings"]["weighted"] else ""
+    parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
+    parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        parts += [
+            f"{score['name']} at cut-off {score['at_threshold']['at']}",
+            aligned(*group_table(score, summary)),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _counts(summary: dict[str, Any]) -> str:
+    shown = [f"{cell['group']} {cell['rows']:,}" for cell in summary["cells"][:8]]
+    more = len(summary["cells"]) - len(shown)
+    return f"{summary['group_name']}: " + ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
+
+
+def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """Return one row per score column and rule, every value with its interval."""
+    rows = []
+    for score in summary["scores"]:
+        for parity in score["parities"]:
+            floor = parity["noise_floor"]
+            rows.append(
+                [
+                    score["name"],
+                    parity["words"],
+                    numerals.decimal_interval(parity["max_gap"]),
+                    parity["worst"]["at"],
+                    f"{floor['mean']:.3f}–{floor['p95']:.3f}",
+                    f"{parity['p_value']:.2g}",
+                    numerals.bracketed(numerals.score_interval(parity["mean_gap"])),
+                    numerals.decimal_interval(parity["rank_gap"]),
+                ]
+            )
+    return rows
+
+
+def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return each group at the cut-off in use: counts, rates, and its AUC."""
+    labelled = summary["label"] is not None
+    verb = chosen(summary["settings"]["favourable"])
+    header = [name.format(chosen=verb) for name in GROUP_HEADER]
+    rows = []
+    for i, group in enumerate(score["at_threshold"]["groups"]):
+        rates = [numerals.decimal(group[name]) for name in RATES]
+        area = numerals.decimal_interval(score["auc"]["groups"][i]) if score["auc"] else numerals.UNKNOWN
+        name = group["group"] + mark(group["group"], score)
+        rows.append([name, f"{group['selected']:,} of {group['rows']:,}", *rates, area])
+    return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
+
+
+def aligned(header: Any, rows: list[list[str]]) -> str:
+    """Return a table of text: the first columns to the left, numbers to the right."""
+    table = [list(header), *rows]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(header))]
+    left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
+    lines = []
+    for row in table:
+        cells = [
+            cell + (width - _width(cell)) * " " if is_left else (width - _width(cell)) * " " + cell
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Return how many letters take space: isolates around a name take none."""
+    return len(text) - text.count("\u2068") - text.count("\u2069")
+
+
+def _table_md(header: Any, rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Return text of which nothing becomes Markdown or HTML: names are user data.
+
+    A backslash before punctuation is shown as the punctuation alone. Lists are escaped where a line may
+    begin, addresses where they would become links.
+    """
+    text = re.sub(r"[\\`*_{}\[\]<>#|~&!$^]", r"\\\g<0>", " ".join(text.split()))
+    text = re.sub(r"^([-+=:])|^([0-9]+)([.)])", r"\2\\\1\3", text)
+    return re.sub(r"(?<=:)//|(?<=\bwww)\.", r"\\\g<0>", text, flags=re.IGNORECASE)
