@@ -86,15 +86,10 @@ def test_the_profile_names_its_strata(loans):
     assert profile.worst_stratum in BALANCE.strata
     frame = profile.to_frame()
     np.testing.assert_array_equal(frame["gap among payers"], profile.gap_by_stratum[1])
+    few = loans[(loans["bank"] != "west") | (loans["paid"] == "no")]
+    data = {"sensitive_features": few["bank"], "pos_label": "yes"}
     with pytest.raises(ValueError, match="group 'west' among payers"):
-        kept = (loans["bank"] != "west") | (loans["paid"] == "no")
-        threshold_profile(
-            loans["paid"][kept],
-            loans["score"][kept],
-            sensitive_features=loans["bank"][kept],
-            parity=BALANCE,
-            pos_label="yes",
-        )
+        threshold_profile(few["paid"], few["score"], parity=BALANCE, **data)
 
 
 def test_the_page_shows_the_gap_of_every_stratum(report, loans):
