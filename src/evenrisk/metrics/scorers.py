@@ -79,3 +79,4 @@ SCORERS = {
     scorer.__name__: scorer
     for scorer in (_scorer(what, rule) for what in _WHAT for rule in PARITIES.values())
 }
+globals().update(SCORERS)  # where pickles made by earlier versions look for them
