@@ -74,6 +74,15 @@ HEAVY_ROOMS: dict[str, set[str]] = {
     "neural_network": {"torch"},
     "nn": {"torch"},
 }
+# modules of one room that another still imports; nothing may be added
+PRIVATE_YET = {
+    ("_tables", "evenrisk._validation._arrays"),
+    ("_tables", "evenrisk._validation._groups"),
+    ("_score_file", "evenrisk._validation._arrays"),
+    ("_score_file", "evenrisk._validation._groups"),
+    ("neural_network", "evenrisk._estimator._data"),
+    ("paper", "evenrisk.plots._draw"),
+}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
 
 
@@ -121,6 +130,19 @@ def room_imports(source):
     return {name.split(".")[1] for name in names if name.startswith("evenrisk.")} - {"__version__"}
 
 
+def private_imports(source, room):
+    """Private modules of other rooms that a source text imports, or takes names from."""
+    tree = without_type_checking(ast.parse(source))
+    names = list(imports(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.count(".") == 1:
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    parts = [name.split(".") for name in names if name.startswith("evenrisk.")]
+    return {
+        ".".join(part[:3]) for part in parts if len(part) > 2 and part[1] != room and part[2].startswith("_")
+    }
+
+
 def test_every_room_is_in_the_table():
     assert set(rooms()) == set(MAY_IMPORT)
 
@@ -130,6 +152,31 @@ def test_a_room_imports_only_what_it_may(room):
     for path in files(room):
         found = room_imports(path.read_text()) - {room}
         assert found <= MAY_IMPORT[room], f"{path.name} imports {sorted(found - MAY_IMPORT[room])}"
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_private_modules_are_closed_to_other_rooms(room):
+    for path in files(room):
+        found = {(room, name) for name in private_imports(path.read_text(), room)} - PRIVATE_YET
+        assert not found, f"{path.name} imports {sorted(found)}"
+
+
+@pytest.mark.parametrize(
+    "offence",
+    [
+        "from evenrisk.metrics._rows import ScoredRows",
+        "from evenrisk.metrics import _rows",
+        "def f():\n    import evenrisk.metrics._rows as rows",
+        "from evenrisk._validation._arrays import merged",
+    ],
+)
+def test_a_private_module_of_another_room_is_found(offence):
+    assert private_imports(offence, "report")
+    assert not private_imports(offence, offence.split("evenrisk.")[1].split(".")[0].split()[0])
+
+
+def test_a_room_with_an_underscore_is_open():
+    assert not private_imports("from evenrisk._validation import shown\nimport evenrisk._files", "report")
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))

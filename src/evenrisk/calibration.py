@@ -1,4 +1,4 @@
-"""Maps from raw score to calibrated raw score: one for all people, strictly increasing, without looking at groups.
+"""Maps from raw score to calibrated raw score: strictly increasing and the same for everybody.
 
 Conventions
 -----------

@@ -221,7 +221,7 @@ class CellMoments:
         return self.penalty.gram(*self._psi(w))
 
     def _psi(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells' means of (g, g²) (c, 2), about the mean score, and their derivatives (c, 2, d)."""
+        """Return the cells' means of (g, g²) (c, 2), about the mean score, and the derivatives (c, 2, d)."""
         centre, covariance = self._moments
         first, along = centre @ w, covariance @ w
         means = np.stack([first, along @ w + first**2], axis=1)
