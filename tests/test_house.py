@@ -74,15 +74,6 @@ HEAVY_ROOMS: dict[str, set[str]] = {
     "neural_network": {"torch"},
     "nn": {"torch"},
 }
-# modules of one room that another still imports; nothing may be added
-PRIVATE_YET = {
-    ("_tables", "evenrisk._validation._arrays"),
-    ("_tables", "evenrisk._validation._groups"),
-    ("_score_file", "evenrisk._validation._arrays"),
-    ("_score_file", "evenrisk._validation._groups"),
-    ("neural_network", "evenrisk._estimator._data"),
-    ("paper", "evenrisk.plots._draw"),
-}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
 
 
@@ -157,8 +148,8 @@ def test_a_room_imports_only_what_it_may(room):
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
 def test_private_modules_are_closed_to_other_rooms(room):
     for path in files(room):
-        found = {(room, name) for name in private_imports(path.read_text(), room)} - PRIVATE_YET
-        assert not found, f"{path.name} imports {sorted(found)}"
+        found = sorted(private_imports(path.read_text(), room))
+        assert not found, f"{path.name} imports {found}"
 
 
 @pytest.mark.parametrize(

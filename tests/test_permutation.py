@@ -94,7 +94,7 @@ def test_weights_of_whole_groups_change_nothing(parity, ratio):
     ids=["of groups", "vary in the small group", "vary in the large group", "depend on the score", "rare"],
 )
 def test_weights_make_no_difference_out_of_noise(sizes, draw):
-    """300 samples, 5 % plus or minus 3.5 (2.8 standard errors); benchmarks/permutation.py has many more.
+    """300 samples, 5 % plus or minus 3.5 (2.8 standard errors); benchmarks/false_alarms.py has many more.
 
     The rare heavy ones leave so few arrangements that the test can only be cautious.
     """

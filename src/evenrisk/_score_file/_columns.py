@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenrisk._validation._arrays import merged
-from evenrisk._validation._groups import MAX_GROUPS
+from evenrisk._validation import MAX_GROUPS, merged
 
 FEW_COLUMNS = 12  # a header up to here is listed whole
 MAX_LABELS = 10_000  # values of a label, one of which is positive; beyond this it is a measurement

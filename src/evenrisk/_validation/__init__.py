@@ -23,9 +23,11 @@ from evenrisk._validation._arrays import (
     check_weight,
     guessed_label,
     listed,
+    merged,
     refuse_masked,
 )
 from evenrisk._validation._groups import (
+    MAX_GROUPS,
     NUMBER,
     SMALL_CELL,
     Groups,
@@ -49,6 +51,7 @@ from evenrisk._validation._warnings import (
 )
 
 __all__ = [
+    "MAX_GROUPS",
     "NUMBER",
     "SMALL_CELL",
     "BudgetWarning",
@@ -81,6 +84,7 @@ __all__ = [
     "guessed_label",
     "install_hint",
     "listed",
+    "merged",
     "refuse_masked",
     "shown",
     "tell",
