@@ -110,9 +110,7 @@ def check_cells(
     counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
     empty = [each for each, count in zip(names, counts, strict=True) if count == 0]
     if empty:
-        raise ValueError(
-            f"`{name}` must leave rows in every compared cell, got none in: {'; '.join(empty)}"
-        )
+        raise ValueError(f"`{name}` must leave rows in every compared cell, got none in: {'; '.join(empty)}")
     if not warn:
         return
     small = [f"{each} ({count})" for each, count in zip(names, counts, strict=True) if count < SMALL_CELL]
@@ -143,16 +141,12 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
         return [(str(frame.name or ""), _values(frame))]
     array = strict(values)
     if array.ndim == 0:
-        raise ValueError(
-            f"`{name}` must be the column itself, one entry per row, got {values!r:.60}"
-        )
+        raise ValueError(f"`{name}` must be the column itself, one entry per row, got {values!r:.60}")
     if array.ndim == 1:
         return [("", array)]
     if array.ndim == 2 and array.shape[1] > 0:
         return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
-    raise ValueError(
-        f"`{name}` must be one column or several, shape (n,) or (n, m), got {array.shape}"
-    )
+    raise ValueError(f"`{name}` must be one column or several, shape (n,) or (n, m), got {array.shape}")
 
 
 def _opened(values: Any) -> Any:

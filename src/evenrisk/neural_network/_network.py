@@ -1,4 +1,4 @@
-"""A network as lists of NumPy arrays: how it begins, scores rows, goes to torch and back, and what it minimises.
+"""A network as lists of NumPy arrays: its first weights, its scores, its form in torch, what it minimises.
 
 Conventions
 -----------

@@ -25,9 +25,7 @@ def check_same_layers(hidden_layer_sizes: Any, coefs: list[np.ndarray]) -> None:
         )
 
 
-def piece_labels(
-    y: Any, classes: Any, known: np.ndarray | None, n: int
-) -> tuple[np.ndarray, np.ndarray]:
+def piece_labels(y: Any, classes: Any, known: np.ndarray | None, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return labels as 0 and 1 (int8), maybe one of them only, and the two labels they stand for.
 
     `known` are those of the first piece, None in it; `classes` the declared ones.

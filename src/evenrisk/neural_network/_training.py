@@ -2,9 +2,9 @@
 
 All distances have no gradient where all scores tie, so that no training may begin with the whole penalty.
 
-* `lbfgs_path` minimises the objective of all rows at η = 0, at the rungs 0.01, 0.0316, 0.1, … and at the η that
-  were asked for, each point starting where the last one ended. Rungs get a few iterations only: enough to stay
-  in the basin.
+* `lbfgs_path` minimises the objective of all rows at η = 0, at the rungs 0.01, 0.0316, 0.1, … and at the η
+  asked for, each point starting where the last one ended. Rungs get a few iterations only: enough to stay in
+  the basin.
 * `adam_path` goes over mini-batches and lets η grow from 0 to its value over the first epochs. The next η
   begins with the trained network and takes fewer epochs.
 
