@@ -805,8 +805,8 @@ class Slope:
 
     penalty = Penalty(GapDistance(), world("demographic_parity", 2).cells())
 
-    def __call__(self, g):
-        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g))
+    def evaluate(self, g):
+        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g)), None
 
 
 def test_a_step_is_halved_until_the_objective_does_not_rise():

