@@ -41,10 +41,8 @@ REFUSED = {
 }
 # what LightGBM reads when it predicts
 PREDICTING = ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin")
-DISTINCT = (
-    1e-9  # of the largest: values of leaves that differ by more can be told from sums they were added to
-)
-BUCKETS = 4096  # of the table that tells leaves by their values
+DISTINCT = 1e-9  # of the largest: leaves whose values differ by more are recognised by them
+BUCKETS = 4096  # of the table that finds the leaf of a value
 PLAIN = "\n[objective: binary]\n[metric: binary_logloss]\n"
 
 
@@ -75,7 +73,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         As in ``lightgbm.LGBMClassifier``, with its defaults. ``class_weight`` weights the loss and not the
         comparison of groups. ``reg_alpha``, and among the others ``monotone_constraints``, ``max_delta_step``
         and ``path_smooth``, shape the values of leaves: with one of them LightGBM's own values are kept up to
-        a common factor for each tree, and a large eta wants more trees.
+        a common factor for each tree, and a large eta needs more trees.
     early_stopping_rounds : int, default=None
         Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
         up to its lowest value.
@@ -334,8 +332,8 @@ def of_last(callback: Any, n_sets: int) -> Any:
 class LightGBMTrees:
     """A booster whose trees get their leaves' values from us.
 
-    LightGBM adds its own values to the scores it keeps. They serve to tell the leaf of each row: its score
-    has just moved by the value of it. Where two leaves have one value, the rows are sent down the tree
+    LightGBM adds its own values to the scores it keeps. They show the leaf of each row: its score has just
+    moved by the value of that leaf. Where two leaves have one value, the rows are sent down the tree
     instead.
     """
 

@@ -114,14 +114,14 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
 
 
 class NewTree(NamedTuple):
-    """A new tree: the leaf of each training row, and the values its library would give the leaves."""
+    """A new tree: the leaf of each training row, and the values of the leaves in its library."""
 
     leaf: np.ndarray  # (n,) in 0 … m−1
-    values: np.ndarray  # (m,) learning rate included; all 0 where nobody asks for them
+    values: np.ndarray  # (m,) learning rate included; all 0 where they are not used
 
 
 class Trees(Protocol):
-    """What a library does for us: a model without trees at first."""
+    """What a library does for us: it holds a model and adds trees to it."""
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
         """Add a tree; None where no split is worth it."""
@@ -148,7 +148,7 @@ class EvaluationScores:
     results: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
 
     def move(self, step: np.ndarray) -> None:
-        """Follow the new tree, and measure."""
+        """Move the scores by the new tree, and measure."""
         self.g = self.g + step
         penalty = self.objective.penalty
         apart = 0.0 if penalty is None else penalty.value(self.g)
@@ -165,7 +165,7 @@ class EvaluationScores:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When to end."""
+    """When to stop, and how often to print."""
 
     rounds: int
     patience: int | None  # rounds without a better value of the last evaluation set's objective

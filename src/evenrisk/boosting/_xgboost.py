@@ -66,7 +66,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         As in ``xgboost.XGBClassifier``, with its defaults; None leaves one to XGBoost. ``scale_pos_weight``
         weights the loss and not the comparison of groups. ``reg_alpha``, and among the others
         ``monotone_constraints`` and ``max_delta_step``, shape the values of leaves: with one of them
-        XGBoost's own values are kept up to a common factor for each tree, and a large eta wants more trees.
+        XGBoost's own values are kept up to a common factor for each tree, and a large eta needs more trees.
     early_stopping_rounds : int, default=None
         Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
         up to its lowest value.

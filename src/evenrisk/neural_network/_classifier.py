@@ -68,7 +68,7 @@ class FairMLPClassifier(PenalisedClassifier):
     distance : str or Distance, default="gap"
         "gap", "histogram" (the paper's HA), "gaussian" (the paper's GA), or an instance with its own
         settings such as ``GapDistance(window=(0.2, 0.6))``. In mini-batches only the gap on its score scale
-        with power 2 has an unbiased form; the others want large batches or a `memory`.
+        with power 2 has an unbiased form; the others need large batches or a `memory`.
     eta : float, default=1.0
         Weight of the penalty. 0 is a plain network and needs no ``sensitive_features``. With the gap
         distance 1 is mild and 10 strong on the shipped data sets.
@@ -158,7 +158,7 @@ class FairMLPClassifier(PenalisedClassifier):
 
     Notes
     -----
-    Networks learn from standardised features. `fit` gives a ``ConvergenceWarning`` where the objective is
+    Networks learn from standardised features. `fit` warns (``ConvergenceWarning``) where the objective is
     above that of a constant answer by more than 0.01, and where `max_iter` ended a training whose objective
     fell by more than 0.01 in its last tenth.
 
@@ -269,7 +269,7 @@ class FairMLPClassifier(PenalisedClassifier):
         sensitive_features: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Go over some rows once in mini-batches, with the whole penalty, and keep what was learned before.
+        """Train one epoch on some of the rows, with the whole penalty, starting from what was learned before.
 
         Parameters
         ----------
@@ -512,7 +512,7 @@ class FairMLPClassifier(PenalisedClassifier):
                 f"`sensitive_features` is required {self._constraint()}. Pass the group of each row to "
                 "partial_fit (it is not needed to predict), or set eta=0 for a plain model"
             )
-        if self.eta > 0:  # else nobody is compared
+        if self.eta > 0:  # else there is no comparison
             coded = piece_groups(sensitive_features, groups, getattr(self, "groups_", None), X.shape[0])
             cells = make_cells(self._parity, target, coded.code, len(coded.labels), weight)
         return TrainingData(X, target, weight, known, coded, cells).present()

@@ -37,7 +37,7 @@ class Layers(NamedTuple):
 
     @classmethod
     def initial(cls, sizes: tuple[int, ...], rng: np.random.RandomState) -> Layers:
-        """Draw W uniformly within ±√(6/(fan_in + fan_out)) (Glorot's), b = 0: the same for any rows."""
+        """Return random first weights: W uniform within ±√(6/(fan_in + fan_out)) (Glorot's), b = 0."""
         shapes = list(pairwise(sizes))
         bounds = [np.sqrt(6 / (a + b)) for a, b in shapes]
         coefs = [rng.uniform(-bound, bound, shape) for bound, shape in zip(bounds, shapes, strict=True)]
@@ -60,7 +60,7 @@ class Layers(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Columns of X, hidden units of each layer, 1."""
+        """The columns of X, the hidden units of each layer, 1."""
         return (self.coefs[0].shape[0], *(len(b) for b in self.intercepts))
 
 
@@ -260,7 +260,7 @@ class RowsOnDevice:
 
     @cached_property
     def scores(self) -> ScoreObjective:
-        """The objective in the scores; its η is to be set."""
+        """The objective in the scores, at η = 0."""
         old = self._scores
         penalty = None
         if old.penalty is not None:

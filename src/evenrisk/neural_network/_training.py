@@ -64,6 +64,36 @@ class NetworkPoint:
     plain: np.ndarray | None = None  # as in `PathPoint`; a network has no one fit at η = 0
 
 
+def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate: float | None) -> None:
+    """Warn where a constant would do better, or where max_iter cut a clear fall short.
+
+    A network that is trained to the end is not always a better one, so max_iter alone is no reason.
+    `learning_rate` is Adam's.
+    """
+    share = np.average(data.y, weights=data.weight.astype(np.float64))
+    constant = -float(xlogy(share, share) + xlog1py(1 - share, -share))
+    curve, last = np.array(point.curve), max(len(point.curve) // 10, 1)
+    fall = float(curve[:-last].min() - curve.min()) if len(curve) > last else 0.0
+    lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
+    if learning_rate is not None:
+        lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
+    if point.solution.value > constant + CLEAR:
+        tell(
+            f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
+            f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
+            ConvergenceWarning,
+        )
+    elif fall > CLEAR and not point.solution.converged:
+        tell(
+            f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
+            f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
+            ConvergenceWarning,
+        )
+
+
+# ---------------------------------------------------------------- L-BFGS
+
+
 def lbfgs_path(
     problem: NetworkProblem,
     theta: np.ndarray,
@@ -103,9 +133,12 @@ class RecordedValues:
         return value, gradient
 
 
+# ---------------------------------------------------------------- Adam
+
+
 @dataclass(frozen=True)
 class AdamSettings:
-    """What the user may say about training in mini-batches."""
+    """The settings of training in mini-batches."""
 
     activation: str
     alpha: float
@@ -140,36 +173,6 @@ def adam_path(
             settings, started = replace(settings, n_epochs=max(round(LATER * settings.n_epochs), 1)), True
 
 
-def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate: float | None) -> None:
-    """Warn where a constant would do better, or where max_iter cut a clear fall short.
-
-    A network that is trained to the end is not always a better one, so max_iter alone is no reason.
-    `learning_rate` is Adam's.
-    """
-    share = np.average(data.y, weights=data.weight.astype(np.float64))
-    constant = -float(xlogy(share, share) + xlog1py(1 - share, -share))
-    curve, last = np.array(point.curve), max(len(point.curve) // 10, 1)
-    fall = float(curve[:-last].min() - curve.min()) if len(curve) > last else 0.0
-    lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
-    if learning_rate is not None:
-        lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
-    if point.solution.value > constant + CLEAR:
-        tell(
-            f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
-            f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
-            ConvergenceWarning,
-        )
-    elif fall > CLEAR and not point.solution.converged:
-        tell(
-            f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
-            f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
-            ConvergenceWarning,
-        )
-
-
-# ---------------------------------------------------------------- Adam
-
-
 class Trainer:
     """A network on a device, the rows it learns from, and its optimiser."""
 
@@ -187,8 +190,8 @@ class Trainer:
     ) -> tuple[Layers, list[float], float | None]:
         """Train until the epochs are over, or nothing gets better any more.
 
-        Returns the weights, the objective of each epoch, and the lowest value on rows held out. With
-        those the weights are the best ones, else the last.
+        Return the weights, the objective of each epoch, and the lowest value on rows held out. With rows held
+        out the weights are those of the lowest value, else the last ones.
         """
         s, self.final_eta = self.settings, eta
         curve: list[float] = []
@@ -211,7 +214,7 @@ class Trainer:
         return (self.layers(), curve, None) if kept is None else (kept, curve, best)
 
     def epoch(self, eta: float, learning_rate: float) -> float:
-        """Go over the rows once; return the mean of the batches' objectives, each before its step."""
+        """Train on all rows once; return the mean of the batches' objectives, each before its step."""
         for group in self.adam.param_groups:
             group["lr"] = learning_rate
         total, n = 0.0, 0
@@ -292,7 +295,7 @@ class MiniBatch(NamedTuple):
 
 
 class MiniBatches:
-    """A training set on a device, put into batches anew every epoch."""
+    """A training set on a device, in other batches every epoch."""
 
     def __init__(self, data: TrainingData, batch_size: Any, seed: int, device: Any) -> None:
         torch = import_torch()

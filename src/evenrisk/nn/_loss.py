@@ -1,7 +1,7 @@
-"""The penalty as one more term of a loss: `ParityLoss`, what comes into it, and what a batch says of E_f.
+"""The penalty as one more term of a loss: `ParityLoss`, the checks of its input, and E_f of a batch.
 
-A batch says noise as well: with few rows the squared gap between two equal groups is far from 0 on average,
-and a network would learn to reduce that. So the variance of a cell's mean m may be taken off its squared
+A batch is noisy: with few rows the squared gap between two equal groups is far from 0 on average, and a
+network would learn to reduce that. So the variance of a cell's mean m may be taken off its squared
 norm:
 
     ‖m‖² − W2/(W² − W2)·(Q/W − ‖m‖²) = ‖m‖² + ‖m‖²·W2/(W² − W2) − Q·W2/W/(W² − W2).
@@ -177,7 +177,7 @@ class ParityLoss(nn.Module):
     def _on_host(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
         if not sound_rows(batch, self.n_groups).all():
             raise_unsound(batch, self.n_groups)
-        rows = self._in_units(*laid_out(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
+        rows = self._in_units(*cells_and_weights(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
         return rows, *self._evaluate(rows, self.pairs.cpu().numpy(), memory)
 
     def _on_device(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
@@ -185,7 +185,7 @@ class ParityLoss(nn.Module):
         sound = sound_rows(batch, self.n_groups)
         all_sound = sound.all()
         with torch.autocast(device.type, enabled=False):
-            laid = laid_out(emptied(batch, sound), self.cell_of.to(device), self.n_groups)
+            laid = cells_and_weights(zeroed(batch, sound), self.cell_of.to(device), self.n_groups)
             rows = self._in_units(*laid, memory)
             value, gradient = self._evaluate(rows, self.pairs.to(device), memory)
         if torch.compiler.is_compiling():  # a look at values would break the graph
@@ -239,7 +239,7 @@ def _cell_of(parity: Parity, n_groups: int) -> np.ndarray:
     return np.asarray(code)
 
 
-# ---------------------------------------------------------------- what comes in
+# ---------------------------------------------------------------- input
 
 
 class ScoreBatch(NamedTuple):
@@ -326,7 +326,7 @@ def sound_rows(batch: ScoreBatch, n_groups: int) -> Array:
     return sound
 
 
-def emptied(batch: ScoreBatch, sound: Array) -> ScoreBatch:
+def zeroed(batch: ScoreBatch, sound: Array) -> ScoreBatch:
     """Return zeros for rows that are not sound: on a device they are reported after the work is queued."""
     xp = namespace(batch.g)
     g, group, y = (None if x is None else xp.where(sound, x, xp.zeros_like(x)) for x in batch[:3])
@@ -334,7 +334,7 @@ def emptied(batch: ScoreBatch, sound: Array) -> ScoreBatch:
     return ScoreBatch(g, group, y, xp.where(sound, weight, xp.zeros_like(weight)))
 
 
-def laid_out(batch: ScoreBatch, cell_of: Array, n_groups: int) -> tuple[Array, Array, Array]:
+def cells_and_weights(batch: ScoreBatch, cell_of: Array, n_groups: int) -> tuple[Array, Array, Array]:
     """Return score, cell and weight of each row."""
     xp = namespace(batch.g)
     row = as_index(batch.group)
@@ -363,7 +363,7 @@ def raise_unsound(batch: ScoreBatch, n_groups: int) -> None:
         raise ValueError(f"`sample_weight` must be finite and 0 or more, got {weight[bad][0]}")
 
 
-# ---------------------------------------------------------------- what a batch says of E_f
+# ---------------------------------------------------------------- E_f of a batch
 
 
 class BatchSums(NamedTuple):
@@ -418,7 +418,7 @@ class BatchComparison:
         return value, gradient
 
     def _shift(self, g: Array, cells: Cells) -> Array | float:
-        """Return the pooled mean of all processes' scores where the distance wants one, else 0."""
+        """Return the pooled mean of all processes' scores where the distance needs one, else 0."""
         if not self.distance.of_two_moments:
             return 0.0
         xp = namespace(g)

@@ -25,7 +25,7 @@ class ParityBatchSampler(Sampler[list[int]]):
 
     A cell with too few rows for all batches comes more than once in an epoch, so that `min_rows` of it are in
     every batch (all of it, if it has no more than that). All other rows come once. Where the mean loss over
-    an epoch is to be that of the data, give the rows of a batch the weights ``loss_weight[batch]`` in it.
+    an epoch is to be that of the data, weight the rows of a batch by ``loss_weight[batch]`` in it.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ParityBatchSampler(Sampler[list[int]]):
                 self.loss_weight[rows] = len(rows) / self._n_in_epoch(len(rows))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; each iteration counts on by itself."""
+        """Set which epoch comes next; each iteration adds 1 by itself."""
         self.epoch = int(check_number("epoch", epoch, low=0, whole=True))
 
     def __len__(self) -> int:

@@ -48,8 +48,8 @@ def gathered(x: Array, group: Any = None) -> list[Array]:
 class Graft(torch.autograd.Function):
     """A value whose gradient in the scores is known already.
 
-    Every process has the same value, of everybody's scores. What is differentiated is the sum of their
-    losses, as with all of torch's collectives, so the factors that the losses give the value are added up.
+    Every process has the same value, that of all processes' scores. What is differentiated is the sum of
+    their losses, as with all of torch's collectives, so the factors of the value in them are added up.
     """
 
     @staticmethod
