@@ -91,7 +91,7 @@ class ParityObjective:
         self.groups = check_groups(sensitive_features, len(sensitive_features))
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Give gradient and curvature in the scores (n,), (n,)."""
+        """Return gradient and curvature in the scores (n,), (n,)."""
         y, g, weight = self._read(first, second, sample_weight)
         slope = weight * LOGISTIC.value_gradient(y, g)[1]
         bend = weight * LOGISTIC.curvature(y, g)
@@ -104,7 +104,7 @@ class ParityObjective:
         return slope, np.maximum(bend, LEAST)
 
     def metric(self, scores: Any, data: Any) -> Any:
-        """Give the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.
+        """Return the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class ParityObjective:
         return penalty(self.distance, Sums(self.distance.psi_sums(g, cells), *cell_weights(cells)), cells)
 
     def _read(self, first: Any, second: Any, weight: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give labels, scores and weights, however they came."""
+        """Return labels, scores and weights, however they came."""
         if hasattr(second, "get_label"):
             scores, y, weight = first, second.get_label(), second.get_weight()
         else:
@@ -142,14 +142,6 @@ class ParityObjective:
         code = cell_codes(self.parity, target, self.groups.code, len(self.groups.labels))
         names = self.parity.cell_names([repr(name) for name in self.groups.names])
         check_cells(code[w > 0], names, warn=False)
-        return target, _check_raw(scores, len(target)), w
-
-
-def _check_raw(scores: Any, n: int) -> np.ndarray:
-    """Raw scores (n,) in double precision; one that is not finite means that training has diverged."""
-    try:
-        g = check_scores(scores).astype(np.float64)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`y_score`", "`scores`")) from error
-    check_length("scores", len(g), n)
-    return g
+        g = check_scores(scores, name="scores").astype(np.float64)
+        check_length("scores", len(g), len(target))
+        return target, g, w

@@ -163,6 +163,10 @@ class ScoreObjective:
 
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Return F(g) and ∂F/∂g (n,)."""
+        return self.evaluate(g)[:2]
+
+    def evaluate(self, g: Array) -> tuple[float, Array, SummedScores | None]:
+        """Return F(g), ∂F/∂g (n,) and round 1 of the penalty, which its curvature at g needs too."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
@@ -171,13 +175,13 @@ class ScoreObjective:
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
-        value = loss / self.total
+        value, summed = loss / self.total, None
         if self.penalty is not None and self.eta > 0:
             summed = self.penalty.sums(g)
             distance, D = self.penalty.derivative(summed)
             self.penalty.add_gradient(summed, self.eta * D, gradient)
             value += self.eta * float(distance)
-        return value, gradient
+        return value, gradient, summed
 
     def bend(self, g: Array, block: slice) -> Array:
         """Return share·ℓ'' of the rows of a block: the loss's part of the curvature."""
