@@ -209,7 +209,7 @@ class BoostedClassifier(FairClassifier):
             check_number("early_stopping_rounds", self.early_stopping_rounds, low=1, whole=True)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
-        if self._distance.of_two_moments:
+        if self._distance.traits.two_moments:
             raise ValueError(
                 "`distance` must be 'gap' or 'histogram' for boosted trees, or an instance of these, got "
                 f"{self.distance!r}: boosting starts where all scores tie, and there it is singular"

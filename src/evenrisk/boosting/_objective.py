@@ -1,7 +1,7 @@
 """The bare objective, for people who call `lgb.train` or `xgb.train` themselves.
 
 A library's own training loop sees one number of curvature per row, so what stands for the penalty there must
-bound all it can do when rows move together: `gap_curvature_bound`. Estimators solve a tree's leaves at once
+bound all it can do when rows move together: `Distance.curvature_bound`. Estimators solve a tree's leaves at once
 instead (`_rounds`), which takes longer steps.
 """
 
@@ -22,7 +22,7 @@ from evenrisk._validation import (
     check_scores,
     check_weight,
 )
-from evenrisk.distances import DISTANCES, Distance, GapDistance, cell_weights, gap_curvature_bound, penalty
+from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty
 from evenrisk.losses import LOGISTIC
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 
@@ -82,7 +82,7 @@ class ParityObjective:
         self.learning_rate = float(check_number("learning_rate", learning_rate, low=0, strict=True))
         self.parity: Parity = check_member("parity", parity, PARITIES, Parity)
         chosen: Distance = check_member("distance", distance, DISTANCES, Distance)
-        if not (isinstance(chosen, GapDistance) and chosen.scale == "score" and chosen.power == 2):
+        if not chosen.traits.bounded:
             raise ValueError(
                 "`distance` must be 'gap' or a GapDistance on the score scale with power 2, whose curvature "
                 f"has a bound row by row, got {distance!r}"
@@ -100,7 +100,7 @@ class ParityObjective:
             D = self._penalty(g, cells)[1]
             scale = self.eta * float(weight.sum())
             slope = slope + scale * self.distance.pull(g, cells, D)
-            bend = bend + scale * gap_curvature_bound(self.distance, g, cells, D, 0.5 * self.learning_rate)
+            bend = bend + scale * self.distance.curvature_bound(g, cells, D, 0.5 * self.learning_rate)
         return slope, np.maximum(bend, LEAST)
 
     def metric(self, scores: Any, data: Any) -> Any:

@@ -214,7 +214,7 @@ def stays_in_torch(scores: Tensor) -> bool:
 
 def _check_unbiased(unbiased: bool | None, distance: Distance) -> bool:
     """Return whether to take the unbiased form; None means wherever the distance has one."""
-    has_norm = distance.norms(np.zeros(1)) is not None
+    has_norm = distance.traits.norms
     if unbiased is None:
         return has_norm
     check_flag("unbiased", unbiased)
@@ -419,7 +419,7 @@ class BatchComparison:
 
     def _shift(self, g: Array, cells: Cells) -> Array | float:
         """Return the pooled mean of all processes' scores where the distance needs one, else 0."""
-        if not self.distance.of_two_moments:
+        if not self.distance.traits.two_moments:
             return 0.0
         xp = namespace(g)
         total = summed(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]), self.group)
@@ -473,7 +473,7 @@ class BatchComparison:
     def _valid(self, known: BatchSums) -> Array:
         """Return 1 for cells that can be compared, else 0: the unbiased form and a variance need two rows."""
         square = known.w * known.w
-        needs_two = self.unbiased or self.distance.of_two_moments
+        needs_two = self.unbiased or self.distance.traits.two_moments
         return cast(square - known.w2 > ENOUGH * square if needs_two else square > 0, known.w.dtype)
 
     def _penalty(
