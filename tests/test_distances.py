@@ -9,7 +9,7 @@ from scipy.stats import energy_distance
 from sklearn.base import clone
 
 from evenrisk import GapDistance, GaussianDistance, HistogramDistance
-from evenrisk._types import Cells, Sums
+from evenrisk._xp import Cells, Sums
 from evenrisk.distances import Distance, cell_weights, evaluate, penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need

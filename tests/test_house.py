@@ -15,7 +15,7 @@ from optional import need
 
 SRC = Path(evenrisk.__file__).parent
 
-CORE = {"_types", "_xp"}
+CORE = {"_xp"}
 DOOR = {"_validation"}
 PUBLIC = {
     "linear_model",
@@ -39,7 +39,6 @@ ESTIMATORS = (
     | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"}
 )
 MAY_IMPORT = {
-    "_types": set(),
     "_xp": set(),
     "_validation": set(),
     "_files": set(),

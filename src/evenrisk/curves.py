@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evenrisk._types import Array
-from evenrisk._xp import argsort, concat, cumsum, namespace
+from evenrisk._xp import Array, argsort, concat, cumsum, namespace
 
 
 class CellCurves(NamedTuple):

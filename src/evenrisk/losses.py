@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from evenrisk._types import Array
-from evenrisk._xp import namespace, sigmoid
+from evenrisk._xp import Array, namespace, sigmoid
 
 
 class Loss(NamedTuple):

@@ -19,9 +19,8 @@ from itertools import combinations
 
 import numpy as np
 
-from evenrisk._types import Array, Cells
 from evenrisk._validation import shown
-from evenrisk._xp import as_array, cast, namespace
+from evenrisk._xp import Array, Cells, as_array, cast, namespace
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from sklearn.utils.validation import validate_data
 from evenrisk._estimator._hinge import constant_is_least
 from evenrisk._estimator._path import SOLVERS, PathPoint, SolverSettings, eta_path
 from evenrisk._estimator._unseen import cross_fitted_scores, left_out_scores
-from evenrisk._types import Cells
 from evenrisk._validation import (
     CollapseWarning,
     Groups,
@@ -49,7 +48,7 @@ from evenrisk._validation import (
     check_weight,
     tell,
 )
-from evenrisk._xp import sigmoid, to_numpy
+from evenrisk._xp import Cells, sigmoid, to_numpy
 from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps, weight_of_one_row
 from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._types import Array
-from evenrisk._xp import as_array, namespace, to_numpy
+from evenrisk._xp import Array, as_array, namespace, to_numpy
 from evenrisk.losses import HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import Solution, lbfgs, newton

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenrisk._types import Array
-from evenrisk._xp import as_array, blocks, to_numpy
+from evenrisk._xp import Array, as_array, blocks, to_numpy
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import ridged_inverse
 

@@ -1,8 +1,8 @@
 """The bare objective, for people who call `lgb.train` or `xgb.train` themselves.
 
-A library's own training loop sees one number of curvature per row, so what stands for the penalty there must
-bound all it can do when rows move together: `Distance.curvature_bound`. Estimators solve a tree's leaves at once
-instead (`_rounds`), which takes longer steps.
+A library's own training loop sees one number of curvature per row, so what stands for the penalty there
+must bound all it can do when rows move together: `Distance.curvature_bound`. Estimators solve a tree's
+leaves at once instead (`_rounds`), which takes longer steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._types import Sums
 from evenrisk._validation import (
     check_binary,
     check_cells,
@@ -22,6 +21,7 @@ from evenrisk._validation import (
     check_scores,
     check_weight,
 )
+from evenrisk._xp import Sums
 from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty
 from evenrisk.losses import LOGISTIC
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells

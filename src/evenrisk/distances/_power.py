@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenrisk._types import Array
-from evenrisk._xp import detach, namespace
+from evenrisk._xp import Array, detach, namespace
 
 
 class Square:

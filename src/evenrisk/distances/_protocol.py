@@ -26,8 +26,19 @@ from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, as_index, cast, concat, namespace, segment_dot, segment_sum, take
+from evenrisk._xp import (
+    Array,
+    Cells,
+    Sums,
+    as_array,
+    as_index,
+    cast,
+    concat,
+    namespace,
+    segment_dot,
+    segment_sum,
+    take,
+)
 
 
 class Traits(NamedTuple):

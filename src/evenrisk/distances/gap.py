@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, cast, concat, cumsum, namespace, segment_dot, sigmoid
+from evenrisk._xp import (
+    Array,
+    Cells,
+    as_array,
+    as_index,
+    cast,
+    concat,
+    cumsum,
+    namespace,
+    segment_dot,
+    sigmoid,
+)
 from evenrisk.distances._power import Power, Square
 from evenrisk.distances._protocol import (
     Binned,

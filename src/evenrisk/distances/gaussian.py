@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_index, detach, namespace, segment_dot, segment_sum, take
+from evenrisk._xp import Array, Cells, as_index, detach, namespace, segment_dot, segment_sum, take
 from evenrisk.distances._protocol import Distance, Traits
 
 VARIANCE_FLOOR = 1e-8  # relative to the pair's pooled variance

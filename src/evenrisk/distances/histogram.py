@@ -8,8 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, namespace, sigmoid
+from evenrisk._xp import Array, Cells, as_array, as_index, namespace, sigmoid
 from evenrisk.distances._protocol import (
     Binned,
     Distance,

@@ -13,8 +13,8 @@ The bootstrap. A resample has F* (c, m); the deviations D = F* − F are returne
 * n ≤ 20,000: its own rows and **four** more, drawn with replacement; the four are from all distinct scores
   alike. Where most people share a score, 50 rows may by chance hold hardly any others, and resamples of
   those rows alone hardly move: bands of seven such groups held 83 times in 100 at a level of 95 %, and 99
-  times with the four added (`benchmarks/band_coverage.py`). Adding two successes and two failures does the same
-  for the interval of a rate.
+  times with the four added (`benchmarks/band_coverage.py`). Adding two successes and two failures does the
+  same for the interval of a rate.
 * above: the limit of the former, normal increments of each bin's variance. It costs nothing per row.
 
 Permutations of the groups. Score and weight stay together in their sorted order, where a distribution

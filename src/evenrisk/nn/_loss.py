@@ -30,9 +30,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evenrisk._types import Array, Cells, Sums
 from evenrisk._validation import check_flag, check_member, check_number, refuse_masked
-from evenrisk._xp import as_index, cast, concat, namespace, take, to_numpy
+from evenrisk._xp import Array, Cells, Sums, as_index, cast, concat, namespace, take, to_numpy
 from evenrisk.distances import DISTANCES, Distance, cell_sum, cell_weights, penalty
 from evenrisk.nn._memory import CellMemory, in_units, magnitude
 from evenrisk.nn._workers import Graft, largest, summed, workers

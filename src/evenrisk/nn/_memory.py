@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evenrisk._types import Array
-from evenrisk._xp import arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
+from evenrisk._xp import Array, arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
 from evenrisk.nn._workers import gathered
 
 LOWEST = -1022.0  # exponent of float64's least normal number

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from evenrisk._types import Array
+from evenrisk._xp import Array
 
 
 def workers(group: Any = None) -> int:

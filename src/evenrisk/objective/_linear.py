@@ -34,8 +34,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from evenrisk._types import Array
-from evenrisk._xp import as_array, blocks, cast, concat, is_sparse, namespace, to_numpy
+from evenrisk._xp import Array, as_array, blocks, cast, concat, is_sparse, namespace, to_numpy
 from evenrisk.objective._scores import Penalty, RowLoss, ScoreObjective
 
 FAR = 0.01  # of a column's largest value: below this range it is measured from its smallest one

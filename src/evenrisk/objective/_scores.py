@@ -19,8 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import blocks, namespace, swap_last_axes, to_numpy
+from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
 KEPT_ROWS = 2_000_000  # up to which the places of the scores are kept for round 2, 24 bytes a row
