@@ -255,6 +255,8 @@ def test_collinear_columns_change_no_risk_and_share_the_coefficient(name):
 @pytest.mark.parametrize("name", [*SINGULAR, "ridge", "EO bound"])
 def test_the_rounding_of_collinear_columns_far_from_zero_is_not_fitted(name):
     """In float32 the column is off by a 64 at 1e9: coefficients of thousands would cancel around it."""
+    if name == "EO bound":
+        need("dccp")
     models = {**MODELS, "EO bound": partial(ZafarEO, c=0.01)}
     X, y, group, weight = few_people()
     X = X.astype(np.float32)
