@@ -787,6 +787,22 @@ def test_on_every_device_the_fit_is_the_same(few, device, parity, settings):
     assert there.objective_ == pytest.approx(here.objective_, abs=1e-4)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_objective_moved_to_a_device_is_the_same(few, distance):
+    """What a GPU evaluates, here with torch's tensors on the CPU."""
+    X, y, race = few
+    weight = np.random.default_rng(0).gamma(2, size=len(y))
+    clf = FairMLPClassifier("equalized_odds", distance=distance, eta=0.5, **TINY)
+    problem = clf._problem(clf._check_rows(X, y, weight, race))
+    g = problem.raw_scores(np.random.default_rng(1).normal(size=len(problem.is_weight)))
+    moved = problem.on_device.scores.with_eta(0.5)
+    assert all(isinstance(part, torch.Tensor) for part in (moved.y, moved.weight, moved.penalty.cells.code))
+    value, slope = moved(torch.from_numpy(g))
+    expected, gradient = problem.scores(g)
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert slope.numpy() == pytest.approx(gradient, rel=1e-9, abs=1e-14)
+
+
 def test_a_batch_larger_than_the_rows_is_all_of_them(few):
     X, y, race = few
     settings = {**TINY, "solver": "adam", "max_iter": 3}
