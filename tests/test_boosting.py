@@ -23,8 +23,8 @@ from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import MissingSensitiveFeatures
 from evenrisk.objective import Penalty
 from evenrisk.parity import PARITIES, make_cells
+from groups_from_rows import GroupsFromRows
 from optional import need
-from test_estimator_checks import GroupsFromRows
 from worlds import as_it_came, in_pieces, world
 
 lgb = need("lightgbm")

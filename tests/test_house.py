@@ -133,6 +133,12 @@ def private_imports(source, room):
     }
 
 
+def test_no_test_module_imports_another():
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        found = [name for name in imports(ast.parse(path.read_text())) if name.startswith("test_")]
+        assert not found, f"{path.name} imports {found}"
+
+
 def test_every_room_is_in_the_table():
     assert set(rooms()) == set(MAY_IMPORT)
 
