@@ -42,12 +42,24 @@ from evenrisk._xp import (
 
 
 class Traits(NamedTuple):
-    """What a distance can do beyond the rule, for those who can make use of it."""
+    """What a distance can do beyond the rule, for those who can make use of it.
 
-    linear: bool = False  # r is linear in the means, so that its derivatives do not depend on them
-    two_moments: bool = False  # ψ(g) = (g, g²): a cell's mean and variance are all it takes
-    norms: bool = False  # d = ‖mean Φ − mean Φ‖² for some Φ: there is an unbiased form, see `Distance.norms`
-    bounded: bool = False  # there is a safe bound on the curvature, see `Distance.curvature_bound`
+    Attributes
+    ----------
+    linear : bool
+        The residual is linear in the cells' means, so that its derivatives do not depend on them.
+    two_moments : bool
+        ψ(g) = (g, g²): a cell's mean and variance are all it takes.
+    norms : bool
+        d = ‖mean Φ − mean Φ‖² for some Φ, so that there is an unbiased form; see `Distance.norms`.
+    bounded : bool
+        There is a safe bound on the curvature; see `Distance.curvature_bound`.
+    """
+
+    linear: bool = False
+    two_moments: bool = False
+    norms: bool = False
+    bounded: bool = False
 
 
 class Distance(ABC):
