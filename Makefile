@@ -63,23 +63,23 @@ test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.to
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
 	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
 
-benchmark: $(VENV)/.dev  ## the figures of benchmarks/RESULTS.md (idle machine, please)
-	$(BIN)/python benchmarks/evaluation.py
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/quality.py
-	$(BIN)/python benchmarks/hinge_solver.py
-	$(BIN)/python benchmarks/choices.py
-	$(BIN)/python benchmarks/coverage.py
-	$(BIN)/python benchmarks/permutation.py
-	$(BIN)/python benchmarks/audit.py
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/boosting.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/network_target.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/budget.py
+benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (idle machine, please)
+	$(BIN)/python benchmarks/penalty_cost.py
+	$(BIN)/python benchmarks/startup_time.py
+	$(BIN)/python benchmarks/audit_cost.py
+	$(BIN)/python benchmarks/fit_time.py
+	$(BIN)/python benchmarks/tree_network_time.py
+	$(BIN)/python benchmarks/boosting_descent.py
+	$(BIN)/python benchmarks/solvers_vs_momentum.py
+	$(BIN)/python benchmarks/paper_choices.py
+	$(BIN)/python benchmarks/band_coverage.py
+	$(BIN)/python benchmarks/false_alarms.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/quality_at_gap.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/budget_kept.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --jobs 2 --csv results/frontier.csv --picture results/frontier.png
 
 benchmark-quick: $(VENV)/.dev  ## speed and quality beside every rival in under five minutes, on fewer rows
-	$(BIN)/python benchmarks/speed.py --quick
+	$(BIN)/python benchmarks/fit_time.py --quick
 	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --quick --jobs 2 --csv results/frontier.csv --picture results/frontier.png
 
 .venv-fairgbm/.done: | $(BIN)/uv  # a rival that wants older packages: without it the benchmark leaves it out

@@ -1,12 +1,11 @@
-"""Quality against the max gap on unseen people: our methods and every rival, from plain to their fairest.
+"""AUC and accuracy against the max gap on unseen people: our methods and every rival.
 
 A split gives 30 % of the rows to the test; of the rest a quarter is validation and three quarters are fitted
-to. Each method is fitted once at each of its settings. Validation chooses among them
-(`frontier_tables.choose`), the test part is only measured. Accuracy is that of score > 0.5 for all; a method
-whose own decision is randomised would have another.
+to. Each method is fitted once at each of its settings, from plain to its fairest. Validation chooses among
+them (`_frontier_tables.choose`); the test part is only measured. Accuracy is that of score > 0.5 for all; a
+method whose own decision is randomised would have another.
 """
 
-import argparse
 import re
 import sys
 import time
@@ -19,45 +18,12 @@ import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 
-from _machine import describe
+from _data import adult, compas, skewed, train_validation_test
+from _frontier_tables import draw, report
+from _our_methods import OURS, PARITIES
+from _report import option_parser, results_file
 from evenrisk import threshold_profile
-from evenrisk.datasets import load_adult, load_compas
-from families import OURS, PARITIES
-from frontier_tables import draw, report
-from rivals import AWARE, BLIND
-
-
-def synthetic(n=20_000, d=20, seed=0):
-    """Correlated, skewed rows whose groups differ: a stand-in for tables that nobody has tuned on.
-
-    d Gaussians with correlation 0.7^|i−j|; in group 1 (35 % of the rows) the first third is shifted up by 1
-    and the second third has its scale raised by a half. Every second column is then exponentiated. The label
-    is drawn from a logistic model of the Gaussians with one interaction, and is 1 for 30 % or so.
-    """
-    rng = np.random.default_rng(seed)
-    groups = (rng.random(n) < 0.35).astype(int)
-    correlation = 0.7 ** np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
-    G = rng.standard_normal((n, d)) @ np.linalg.cholesky(correlation).T
-    G[:, : d // 3] += groups[:, None]
-    G[:, d // 3 : 2 * d // 3] *= 1 + 0.5 * groups[:, None]
-    w = np.abs(rng.normal(0, 0.25, d))
-    raw = G @ w + 0.3 * G[:, 0] * G[:, d // 2] - 1.5
-    y = (rng.random(n) < 1 / (1 + np.exp(-raw))).astype(int)
-    G[:, ::2] = np.exp(0.7 * G[:, ::2])
-    return G, y, groups
-
-
-def compas():
-    return arrays(*load_compas())
-
-
-def adult():
-    return arrays(*load_adult(one_hot=True))
-
-
-def arrays(X, y, attribute):
-    """Groups as codes, all as arrays."""
-    return X.to_numpy(float), y.to_numpy(), np.unique(attribute.to_numpy(), return_inverse=True)[1]
+from rivals import AWARE, UNAWARE
 
 
 @dataclass(frozen=True)
@@ -73,17 +39,8 @@ class Table:
 TABLES = (
     Table("COMPAS", compas, (0.15, 0.10, 0.075), 4000),
     Table("Adult", adult, (0.105, 0.075, 0.06, 0.055, 0.045, 0.035), 3000),
-    Table("synthetic", synthetic, (0.15, 0.10, 0.075, 0.05), 3000),
+    Table("synthetic", skewed, (0.15, 0.10, 0.075, 0.05), 3000),
 )
-
-
-def parts(X, y, groups, seed):
-    """Train, validation and test rows of one split, standardised on the first."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    test, validation, train = np.split(order, np.cumsum([round(0.3 * len(y)), round(0.175 * len(y))]))
-    mean, sd = X[train].mean(axis=0), X[train].std(axis=0)
-    X = (X - mean) / np.where(sd > 0, sd, 1)
-    return [(X[rows], y[rows], groups[rows]) for rows in (train, validation, test)]
 
 
 def measure(score, X, y, groups, parity):
@@ -96,12 +53,12 @@ def measure(score, X, y, groups, parity):
 
 
 def thinned(settings):
-    """Every fifth setting, and the last."""
+    """Return every fifth setting, and the last."""
     return (*settings[:-1:5], settings[-1])
 
 
 def one_path(rival, split, parity, seed, quick):
-    """Measure a method at all its settings on validation and test rows."""
+    """Yield the measurements of a method at all its settings, on validation and test rows."""
     train, validation, test = split
     settings = rival.settings[parity]
     settings = thinned(settings) if quick else settings
@@ -115,37 +72,36 @@ def one_path(rival, split, parity, seed, quick):
 
 
 def one_split(table, seed, quick, only) -> list[dict]:
-    """All methods on one split."""
+    """Return the measurements of all methods on one split."""
     data = table.load()
     n_train = round(0.525 * len(data[1]))  # of all rows: few of them are no reason to show a slow method
     if quick:
         rows = np.random.default_rng(0).permutation(len(data[1]))[: table.quick_rows]
         data = tuple(column[rows] for column in data)
     found = []
-    split = parts(*data, seed)
+    split = train_validation_test(*data, seed)
     for parity in PARITIES:
-        for rival in (*OURS, *BLIND, *AWARE):
+        for rival in (*OURS, *UNAWARE, *AWARE):
             too_many = n_train > rival.most_rows
             if parity not in rival.settings or too_many or not re.search(only, rival.name):
                 continue
-            told = f"{table.name}, {parity}, split {seed + 1}, {rival.name}"
+            what = f"{table.name}, {parity}, split {seed + 1}, {rival.name}"
             start = time.perf_counter()
             where = {"data": table.name, "parity": parity, "split": seed}
             found += [where | row for row in one_path(rival, split, parity, seed, quick)]
-            print(f"{told}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+            print(f"{what}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
     return found
 
 
 def run(table, n_splits, jobs, quick, only) -> pd.DataFrame:
-    """All methods on all splits of one data set, one row for each setting."""
+    """Return the measurements of all methods on all splits of one data set, a row for each setting."""
     splits = Parallel(jobs)(delayed(one_split)(table, seed, quick, only) for seed in range(n_splits))
     return pd.DataFrame([row for found in splits for row in found])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = option_parser(__doc__, "2 splits, fewer rows, every fifth setting")
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--quick", action="store_true", help="2 splits, fewer rows, every fifth setting")
     parser.add_argument("--data", choices=[table.name for table in TABLES], help="only this data set")
     parser.add_argument("--method", default="", help="only methods whose names match this pattern")
     parser.add_argument("--jobs", type=int, default=1, help="splits at a time")
@@ -157,18 +113,18 @@ def main() -> None:
     for path in (args.csv, args.picture):
         if path:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-    print(describe(), flush=True)
     earlier = pd.concat(map(pd.read_csv, args.read)) if args.read else None
     frames = []
-    for table in TABLES:
-        if args.data in (None, table.name):
-            if earlier is None:
-                frames.append(run(table, n_splits, args.jobs, args.quick, args.method))
-            else:
-                frames.append(earlier[earlier.data == table.name])
-            print(report(frames[-1], table.name, table.targets), flush=True)
-            if args.csv:
-                pd.concat(frames).to_csv(args.csv, index=False)
+    with results_file(parser, args):
+        for table in TABLES:
+            if args.data in (None, table.name):
+                if earlier is None:
+                    frames.append(run(table, n_splits, args.jobs, args.quick, args.method))
+                else:
+                    frames.append(earlier[earlier.data == table.name])
+                print(report(frames[-1], table.name, table.targets), flush=True)
+                if args.csv:
+                    pd.concat(frames).to_csv(args.csv, index=False)
     if args.picture:
         draw(pd.concat(frames), args.picture)
 

@@ -825,7 +825,7 @@ def test_an_interrupt_leaves_the_last_fit(monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("evenrisk._estimator._penalised.walk", interrupt)
+    monkeypatch.setattr("evenrisk.linear_model.eta_path", interrupt)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(WORLD.X[:, :2], WORLD.y)
     assert np.array_equal(clf.predict(WORLD.X), before)

@@ -23,8 +23,8 @@ from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import MissingSensitiveFeatures
 from evenrisk.objective import Penalty
 from evenrisk.parity import PARITIES, make_cells
+from groups_from_rows import GroupsFromRows
 from optional import need
-from test_estimator_checks import GroupsFromRows
 from worlds import as_it_came, in_pieces, world
 
 lgb = need("lightgbm")
@@ -36,8 +36,8 @@ from evenrisk.boosting import (  # noqa: E402
     ParityObjective,
     _rounds,
 )
-from evenrisk.boosting._nearest import nearest  # noqa: E402
-from evenrisk.boosting._training import Grown, Stopping, boost  # noqa: E402
+from evenrisk.boosting._lightgbm import nearest  # noqa: E402
+from evenrisk.boosting._rounds import NewTree, StoppingRule, boost  # noqa: E402
 
 KINDS = (FairLGBMClassifier, FairXGBClassifier)
 COLLAPSE = pytest.mark.filterwarnings(
@@ -642,6 +642,9 @@ def test_bad_input_is_refused_in_words(split, kind):
         clf.fit(X, y, **groups, eval_set=(X, y + 1), eval_sensitive_features=race)
     with pytest.raises(ValueError, match="one entry per evaluation set, 2, got 1"):
         clf.fit(X, y, **groups, eval_set=[(X, y)] * 2, eval_sensitive_features=[race])
+    more = {"eval_set": (X, y), "eval_sensitive_features": race}
+    with pytest.raises(ValueError, match=r"`eval_sample_weight` must not be negative, got -1\.0 in row 0"):
+        clf.fit(X, y, **groups, **more, eval_sample_weight=-np.ones(len(y)))
     black = race_test == "African-American"
     more = {"eval_set": (X_test[black], y_test[black]), "eval_sensitive_features": race_test[black]}
     with pytest.raises(ValueError, match=r"`eval_sensitive_features` must have 2 or more groups, got 1"):
@@ -802,8 +805,8 @@ class Slope:
 
     penalty = Penalty(GapDistance(), world("demographic_parity", 2).cells())
 
-    def __call__(self, g):
-        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g))
+    def evaluate(self, g):
+        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g)), None
 
 
 def test_a_step_is_halved_until_the_objective_does_not_rise():
@@ -816,7 +819,7 @@ def test_a_step_is_halved_until_the_objective_does_not_rise():
     assert not descent.take(leaf, np.array([-1e9, 1e9])).any()
 
 
-class Steps:
+class KnownSteps:
     """Trees and scores of which only this is known: which steps help."""
 
     value = 0.0
@@ -825,7 +828,7 @@ class Steps:
         self.helps, self.written = helps, []
 
     def grow(self, gradient, curvature):
-        return Grown(np.zeros(1, dtype=int), np.ones(1)) if len(self.written) < len(self.helps) else None
+        return NewTree(np.zeros(1, dtype=int), np.ones(1)) if len(self.written) < len(self.helps) else None
 
     def derivatives(self):
         return np.zeros(1), np.zeros(1)
@@ -859,8 +862,8 @@ class Steps:
     ],
 )
 def test_trees_at_the_end_that_do_not_help_are_not_kept(helps, rounds, grown, kept):
-    steps = Steps(helps)
-    assert boost(steps, steps, [], Stopping(rounds, None, 0), own_values=False) == kept
+    steps = KnownSteps(helps)
+    assert boost(steps, steps, [], StoppingRule(rounds, None, 0), own_values=False) == kept
     assert len(steps.written) == grown
 
 

@@ -17,7 +17,7 @@ from sklearn.metrics import log_loss
 
 from conftest import standardised
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, threshold_profile
-from evenrisk._estimator._unseen import unseen_scores
+from evenrisk._estimator import left_out_scores
 from evenrisk.calibration import (
     CALIBRATIONS,
     FLATTEST,
@@ -31,7 +31,6 @@ from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import CollapseWarning, MajorityRateWarning
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, ScoreObjective
-from evenrisk.svm._crossfit import unseen_scores as scores_of_others
 from worlds import world
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
@@ -383,7 +382,7 @@ def test_survey_weights_count_as_rows_of_mean_one_where_rows_are_counted(how):
     plain = FairLogisticRegression(eta=0, tol=1e-9).fit(X, y, weight)
     scores = ScoreObjective(LOGISTIC, y, weight / weight.mean())
     objective = LinearObjective(scores, X, alpha=0.0, fit_intercept=True)
-    unseen = unseen_scores(objective, np.append(plain.coef_[0], plain.intercept_))
+    unseen = left_out_scores(objective, np.append(plain.coef_[0], plain.intercept_))
     by_hand = CALIBRATIONS[how](unseen, y, weight / weight.mean())
     assert clf.decision_function(X) == pytest.approx(by_hand(plain.decision_function(X)), abs=1e-6)
 
@@ -608,9 +607,9 @@ def test_the_scores_a_kernel_machine_is_calibrated_on_are_of_rows_it_has_not_see
     X, y, race = X[:200], y[:200], race[:200]
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     settings = {"eta": 1, "loss": "squared_hinge", "kernel": "precomputed", "tol": 1e-6}
-    data = FairKernelSVC(**settings)._check_fit(K, y, None, race)
+    data = FairKernelSVC(**settings)._check_rows(K, y, None, race)
     machine = FairKernelSVC(**settings).fit(K, y, sensitive_features=race)
-    unseen = scores_of_others(machine, machine.decision_function(K), 1, data)
+    unseen = machine._cross_fitted(machine.decision_function(K), 1, data, np.arange(200) % 5)
     for k in range(5):
         train, test = np.flatnonzero(np.arange(200) % 5 != k), np.arange(k, 200, 5)
         part = FairKernelSVC(**settings).fit(
@@ -621,16 +620,17 @@ def test_the_scores_a_kernel_machine_is_calibrated_on_are_of_rows_it_has_not_see
 
 def moves(clf, X, y, group, weight, some):
     """How far some rows' scores move when one unit of their weight is left out: foretold, and by fits."""
-    data = clf._check_fit(X, y, weight, group)
-    ((point, problem),) = clf._points(data, [clf.eta])
-    objective, theta = problem.objective.with_eta(clf.eta), point.solution.theta
+    data = clf._check_rows(X, y, weight, group)
+    problem = clf._problem(data)
+    (point,) = clf._points(problem, data, [clf.eta])
+    objective, theta = problem.with_eta(clf.eta), point.solution.theta
     g, fits = objective.raw_scores(theta), []
     for i in some:
         less = data.weight.copy()
         less[i] -= 1
         part = clone(clf).fit(data.X, data.y, less, sensitive_features=data.groups.code)
         fits.append(part.decision_function(data.X[i : i + 1])[0] - g[i])
-    return unseen_scores(objective, theta, data.weight)[some] - g[some], np.array(fits)
+    return left_out_scores(objective, theta, data.weight)[some] - g[some], np.array(fits)
 
 
 @pytest.mark.parametrize("class_weight", [None, {1: 3}])

@@ -390,7 +390,7 @@ def test_no_error_ends_with_the_status_of_the_gate(made, monkeypatch, capsys, er
     assert bool(said.strip()) == (status < 100)
 
 
-@pytest.mark.parametrize("where", ["evenrisk._tables.read_table", "evenrisk.report.audit"])
+@pytest.mark.parametrize("where", ["evenrisk._score_file.read_table", "evenrisk.report.audit"])
 def test_a_file_that_cannot_be_read_to_its_end_is_bad_input(made, monkeypatch, capsys, where):
     monkeypatch.setattr(where, raising(OSError(errno.EIO, "Input/output error")))
     assert ended("audit", *made, "--max-gap", "0.0001") == 2
@@ -567,7 +567,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         return whole(path, *flags, **more)
 
     monkeypatch.setattr(os, "open", refuse)  # root may write anywhere
-    monkeypatch.setattr("evenrisk._tables.read_table", raising(AssertionError("work")))
+    monkeypatch.setattr("evenrisk._score_file.read_table", raising(AssertionError("work")))
     done = run("scores.csv", *DECILES, option, tmp_path / name)
     assert done.exit_code == 2
     assert option in done.stderr

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evenrisk.datasets import Dataset, _loaders, load_adult, load_compas
+from evenrisk.datasets import Dataset, _propublica_filter, load_adult, load_compas
 
 COMPAS_COLUMNS = [
     "sex",
@@ -241,7 +241,7 @@ def test_propublica_filter_each_condition():
         {"score_text": ""},
     ]
     rows = [good, good | {"days_b_screening_arrest": -30.0}, *(good | change for change in bad)]
-    assert _loaders._propublica_filter(pd.DataFrame(rows)).tolist() == [True, True] + [False] * len(bad)
+    assert _propublica_filter(pd.DataFrame(rows)).tolist() == [True, True] + [False] * len(bad)
 
 
 # Adult

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 from sklearn.metrics import accuracy_score, confusion_matrix, roc_auc_score, roc_curve
 
-from evenrisk.metrics import _resampling, decisions, threshold_profile
-from evenrisk.metrics.discrimination import _delong, _on_grid, area_between, roc
+from evenrisk.metrics import decisions, resampling, threshold_profile
+from evenrisk.metrics.groups import _delong, _on_grid, area_between, roc
 
 small = pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
 SCORE, LABEL, WEIGHT = st.integers(0, 9), st.integers(0, 1), st.integers(1, 4)
@@ -281,7 +281,7 @@ def test_interval_of_abroca_equals_brute_force(monkeypatch, steps, weighted, n_g
 
     The library compares at 512 false-positive rates, the witness at 20,000: within 0.003.
     """
-    monkeypatch.setattr(_resampling, "ADDED_ROWS", 0)  # how rows are added is a matter of the bands' tests
+    monkeypatch.setattr(resampling, "ADDED_ROWS", 0)  # how rows are added is a matter of the bands' tests
     y, score, group, weight = sample(400 * n_groups // 2, steps, weighted, n_groups=n_groups)
     rng = Recorder(2)
     got = profile(y, score, group, weight).discrimination(0.9, 40, rng)

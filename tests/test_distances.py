@@ -9,8 +9,8 @@ from scipy.stats import energy_distance
 from sklearn.base import clone
 
 from evenrisk import GapDistance, GaussianDistance, HistogramDistance
-from evenrisk._types import Cells, Sums
-from evenrisk.distances import Distance, cell_weights, evaluate, gap_curvature_bound, penalty
+from evenrisk._xp import Cells, Sums
+from evenrisk.distances import Distance, cell_weights, evaluate, penalty
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import world
@@ -593,7 +593,13 @@ def test_norms_are_those_of_rows_that_are_cells(window, n_thresholds):
 def test_only_squares_on_the_score_scale_are_norms(name):
     distance = DISTANCES[name][0]
     is_norm = name in ("gap", "gap-window", "gap-coarse")
-    assert (distance.norms(np.zeros(3)) is not None) == is_norm
+    assert (distance.traits.norms, distance.traits.bounded) == (is_norm, is_norm)
+    if not is_norm:
+        w = world("demographic_parity", 2)
+        with pytest.raises(NotImplementedError, match="is no norm of a difference of means"):
+            distance.norms(w.g)
+        with pytest.raises(NotImplementedError, match="has no bound on its curvature"):
+            distance.curvature_bound(w.g, w.cells(), np.ones((2, 1)), 1.0)
 
 
 @pytest.mark.parametrize("distance", [GapDistance(), GapDistance(30), GapDistance(50, window=(0.2, 0.6))])
@@ -610,8 +616,8 @@ def test_the_bound_of_the_gaps_curvature_bounds_it(distance, parity, n_groups):
         for (i, j), share in zip(cells.pairs, cells.pair_weight, strict=True):
             J = distance.residual_rows(means[i], means[j], slopes[i], slopes[j])
             H += 2 * share * J.T @ J
-        bend = gap_curvature_bound(distance, g, cells, D, 0.0)
-        h = gap_curvature_bound(distance, g, cells, D, 1.0) - bend
+        bend = distance.curvature_bound(g, cells, D, 0.0)
+        h = distance.curvature_bound(g, cells, D, 1.0) - bend
         eigenvalues = np.linalg.eigvalsh(np.diag(h) - H)
         assert eigenvalues.min() > -1e-9 * h.max()
         assert h == pytest.approx(np.abs(H).sum(axis=1), rel=1e-9, abs=1e-12)

@@ -8,7 +8,7 @@ import pytest
 
 from audit_pages import QUICK, audited
 from evenrisk.exceptions import SmallCellWarning
-from evenrisk.report import audit, drawings, numerals, svg
+from evenrisk.report import audit, drawings, numerals
 from evenrisk.report.page import to_fragment, to_html
 
 SCALES = [(0, 1), (1, 10), (-300, 850), (0, 2.5e-6), (-4e12, 9e12), (17.2, 17.3), (0.05, 0.051), (0, 999_999)]
@@ -16,7 +16,7 @@ SCALES = [(0, 1), (1, 10), (-300, 850), (0, 2.5e-6), (-4e12, 9e12), (17.2, 17.3)
 
 @pytest.mark.parametrize(("low", "high"), SCALES)
 def test_ticks_are_few_round_and_told_apart(low, high):
-    values = svg.ticks(low, high)
+    values = drawings.ticks(low, high)
     texts = numerals.ticks(values)
     assert 2 <= len(values) <= 8
     assert all(low - 1e-9 * (high - low) <= value <= high + 1e-9 * (high - low) for value in values)
@@ -121,26 +121,28 @@ def test_p_values():
     ]
 
 
-ALONG, UP = svg.across(0.0, 10.0), svg.upwards(1.0, 100.0, 100.0)
+ALONG, UP = drawings.across(0.0, 10.0), drawings.upwards(1.0, 100.0, 100.0)
 
 
 def test_a_step_function_holds_its_value_to_the_next_threshold():
-    assert svg.step_path([0, 1, 4, 10], [0, 0.5, 0.5, 0.2], ALONG, UP) == "M0 100H100V50H1000V80H1000"
+    assert drawings.step_path([0, 1, 4, 10], [0, 0.5, 0.5, 0.2], ALONG, UP) == "M0 100H100V50H1000V80H1000"
 
 
 def test_an_unknown_value_leaves_a_hole():
-    assert svg.step_path([0, 1, 2, 3, 4], [0, 0.5, None, 1, 1], ALONG, UP) == "M0 100H100V50H100M300 0H400"
-    assert svg.step_path([0, 1], [None, None], ALONG, UP) == ""
-    assert svg.line_path([0, 1, 2], [0, None, 1], ALONG, UP) == "M0 100L200 0"
+    assert (
+        drawings.step_path([0, 1, 2, 3, 4], [0, 0.5, None, 1, 1], ALONG, UP) == "M0 100H100V50H100M300 0H400"
+    )
+    assert drawings.step_path([0, 1], [None, None], ALONG, UP) == ""
+    assert drawings.line_path([0, 1, 2], [0, None, 1], ALONG, UP) == "M0 100L200 0"
 
 
 def test_a_band_goes_along_the_upper_curve_and_back_along_the_lower():
-    path = svg.band_path([0, 2, 4], [0, 0.2, 0.1], [0.4, 0.6, 0.6], ALONG, UP)
+    path = drawings.band_path([0, 2, 4], [0, 0.2, 0.1], [0.4, 0.6, 0.6], ALONG, UP)
     assert path == "M0 60H200V40H400V80H200V100H0Z"
 
 
 def test_a_histogram_stands_on_the_ground():
-    assert svg.outline_path([0, 5, 10], [0.5, 1.0], ALONG, UP) == "M0 100V50H500V0H1000V100"
+    assert drawings.outline_path([0, 5, 10], [0.5, 1.0], ALONG, UP) == "M0 100V50H500V0H1000V100"
 
 
 def test_a_group_that_is_left_out_is_marked_and_makes_no_histogram_flat():
@@ -174,7 +176,7 @@ def test_a_group_that_is_left_out_is_marked_and_makes_no_histogram_flat():
 def test_the_dot_is_on_the_first_of_equal_gaps(gaps, at):
     stratum = {"words": "everybody", "gap": gaps, "low": gaps, "high": gaps, "noise_floor": None}
     curve = {"thresholds": [0.1, 0.2, 0.3, 0.4], "written": ["a", "b", "c", "d"]}
-    plot = drawings.gap_plot(stratum, curve, drawings.Axis(svg.across(0.0, 1.0), 0.5), 1.0, "95 %")
+    plot = drawings.gap_plot(stratum, curve, drawings.Axis(drawings.across(0.0, 1.0), 0.5), 1.0, "95 %")
     place = "abcd".index(at)
     assert plot.dot["text"] == f"{numerals.points(gaps[place])} at {at}"
     assert plot.dot["x"] == f"{10 * (place + 1):.2f}%"
@@ -185,9 +187,9 @@ def test_what_is_out_of_scale_is_drawn_on_the_edge():
 
 
 def test_a_threshold_far_outside_does_not_stretch_the_axis():
-    assert svg.domain(1, 10, [0.5, 10]) == (0.5, 10)
-    assert svg.domain(300, 850, [0.5, 850]) == pytest.approx((245, 850))
-    assert svg.domain(7, 7, [7, 7]) == (3.5, 10.5)
+    assert drawings.domain(1, 10, [0.5, 10]) == (0.5, 10)
+    assert drawings.domain(300, 850, [0.5, 850]) == pytest.approx((245, 850))
+    assert drawings.domain(7, 7, [7, 7]) == (3.5, 10.5)
 
 
 def test_the_same_audit_gives_the_same_bytes():

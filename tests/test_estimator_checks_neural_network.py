@@ -4,14 +4,13 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenrisk.neural_network import FairMLPClassifier
+from groups_from_rows import EXPECTED_WARNINGS, GroupsFromRows, derived_groups
 from optional import need
-from test_estimator_checks import GroupsFromRows, derived_groups
-from test_estimator_checks import pytestmark as of_all
 
 need("torch")
 
 # ten iterations from three hidden units end while the objective falls
-pytestmark = [*of_all, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
+pytestmark = [*EXPECTED_WARNINGS, pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")]
 
 SMALL = {"hidden_layer_sizes": (3,), "max_iter": 10}
 

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 import evenrisk.svm._kernel as kernel_room
 import evenrisk.svm._memory as memory_room
 from evenrisk import FairKernelSVC, FairLinearSVC, threshold_profile
-from evenrisk.svm._reduction import Reduction, SharedRows
+from evenrisk.svm._kernels import Reduction, SharedRows
 from worlds import as_it_came, in_pieces
 
 DECISION = 2e-3  # how far decision values may be from libsvm's at tol=1e-8
@@ -232,7 +232,8 @@ def test_the_seed_chooses_the_landmarks(some, monkeypatch):
     assert pickle.dumps(one) == pickle.dumps(same)
     unseeded = FairKernelSVC(eta=0, n_components=15, tol=1e-3).fit(X, y)
     assert unseeded.support_vectors_.shape == (15, 4)
-    monkeypatch.setattr("evenrisk._estimator._base.COLLAPSE_ENTRIES", 0)  # large data keep rows of weight 0
+    # large data keep rows of weight 0
+    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
     absent = FairKernelSVC(eta=0, n_components=15, random_state=0, tol=1e-3).fit(
         np.r_[X, X[:50] + 5], np.r_[y, y[:50]], np.r_[np.ones(900), np.zeros(50)]
     )
@@ -259,7 +260,7 @@ def peak(n, **settings):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_nystroms_memory_is_linear_in_the_rows(loss, monkeypatch):
-    monkeypatch.setattr("evenrisk._estimator._base.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
     small, large = (peak(n, n_components=20, random_state=0, loss=loss) for n in (10_000, 20_000))
     assert large < 2.2 * small
     assert large < 8 * 20_000 * 20 * 8  # eight matrices of n × p numbers
@@ -340,7 +341,7 @@ def test_features_reproduce_the_kernel_and_its_norm(few, kernel, monkeypatch):
     dual = reduction.dual(w)
     assert kernel(X, reduction.support) @ dual == pytest.approx(features @ w, abs=1e-4 * np.abs(K).max())
     assert dual @ kernel(reduction.support, reduction.support) @ dual == pytest.approx(w @ w, rel=1e-4)
-    monkeypatch.setattr("evenrisk.svm._reduction.BLOCK_BYTES", 1)
+    monkeypatch.setattr("evenrisk.svm._kernels.BLOCK_BYTES", 1)
     assert reduction.features(X) == pytest.approx(features, rel=1e-6, abs=1e-8)
 
 

@@ -23,7 +23,6 @@ from evenrisk import (
     Parity,
     threshold_profile,
 )
-from evenrisk._estimator._columns import Columns
 from evenrisk._xp import sigmoid
 from evenrisk.baselines import ZafarDP, ZafarEO
 from evenrisk.datasets import load_compas
@@ -36,6 +35,7 @@ from evenrisk.exceptions import (
 )
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
+from evenrisk.objective._linear import Columns
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import in_pieces
@@ -762,7 +762,7 @@ def test_penalty_is_measured_without_being_used(compas):
 
 def test_rows_of_weight_zero_are_absent_from_large_data_too(compas, monkeypatch):
     X, y, race = compas
-    monkeypatch.setattr("evenrisk._estimator._base.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     groups = np.where(weight == 0, "nobody", race)
     zero = FairLogisticRegression(eta=3, tol=1e-9).fit(X, y, weight, sensitive_features=groups)

@@ -5,6 +5,7 @@ and scores in sixteenths, so that there are ties.
 """
 
 import inspect
+import pickle
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
@@ -614,6 +615,9 @@ SCORERS = [f"{statistic}_{parity}_difference" for statistic in ("max", "mean", "
 
 def test_there_are_twelve_scorers():
     assert {name for name in metrics.__all__ if name.endswith("_difference")} == set(SCORERS)
+    for name in SCORERS:
+        scorer = getattr(metrics, name)
+        assert pickle.loads(pickle.dumps(scorer)) is getattr(metrics.scorers, name) is scorer
 
 
 @pytest.mark.parametrize("name", SCORERS)

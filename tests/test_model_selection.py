@@ -31,9 +31,15 @@ from evenrisk import BudgetSearchCV, FairKernelSVC, FairLinearSVC, FairLogisticR
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import BudgetWarning, CollapseWarning, MissingSensitiveFeatures
 from evenrisk.model_selection import tradeoff_path
-from evenrisk.model_selection._bisection import NEAR, PRECISION, best_eta, rungs, smallest_eta
-from evenrisk.model_selection._folds import Data, Scores, Tunable, _places, make_splits
-from evenrisk.model_selection._rows import Rows
+from evenrisk.model_selection._held_out import (
+    EtaEstimator,
+    FitInput,
+    HeldOutScores,
+    SearchRows,
+    even_folds,
+    rank_within_fold,
+)
+from evenrisk.model_selection.budget import NEAR, PRECISION, best_eta, rungs, smallest_eta
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
 from optional import need
@@ -124,14 +130,14 @@ def search(rows, budget=0.12, estimator=None, weight=None, **settings):
 def held_out(rows, estimator, splits):
     """Pooled held-out scores by a loop of our own, every fit from scratch: raw, and their ranks by SciPy."""
     X, y, groups = rows
-    score, place = np.empty(len(y)), np.empty(len(y))
+    score, rank = np.empty(len(y)), np.empty(len(y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for train, test in splits:
             clf = clone(estimator).fit(X[train], y[train], sensitive_features=groups[train])
             score[test] = clf.decision_function(X[test])
-            place[test] = (rankdata(score[test]) - 0.5) / len(test)
-    return score, place
+            rank[test] = (rankdata(score[test]) - 0.5) / len(test)
+    return score, rank
 
 
 @pytest.mark.parametrize("parity", PARITIES)
@@ -144,8 +150,8 @@ def test_the_budget_is_met_where_it_says_so(compas, parity):
     assert found.best_estimator_.eta == found.eta_
     profiles = {}
     for eta in (0, found.eta_):
-        _, place = held_out(compas, FairLogisticRegression(parity, eta=eta), splits)
-        profiles[eta] = threshold_profile(y, place, sensitive_features=race, parity=parity)
+        _, rank = held_out(compas, FairLogisticRegression(parity, eta=eta), splits)
+        profiles[eta] = threshold_profile(y, rank, sensitive_features=race, parity=parity)
     assert found.max_gap_ <= 0.14
     assert found.max_gap_ == pytest.approx(profiles[found.eta_].max_gap, abs=0.02)  # other minima are near
     assert found.path_.max_gap[0] == pytest.approx(profiles[0].max_gap, abs=1e-3)
@@ -163,11 +169,11 @@ def test_the_path_tells_what_cross_validation_tells(compas):
     splits = list(KFold(5, shuffle=True, random_state=1).split(X))
     plain = LogisticRegression(C=np.inf, tol=1e-8)
     score = cross_val_predict(plain, X, y, cv=splits, method="decision_function")
-    place = np.concatenate([rankdata(score[test]) for _, test in splits])
+    rank = np.concatenate([rankdata(score[test]) for _, test in splits])
     label = np.concatenate([y[test] for _, test in splits])
     first = search(compas, 0.2, cv=splits).path_.iloc[0]
     assert first.eta == 0
-    assert first.auc == pytest.approx(roc_auc_score(label, place), abs=1e-3)
+    assert first.auc == pytest.approx(roc_auc_score(label, rank), abs=1e-3)
     assert first.accuracy == pytest.approx(((score > 0) == y).mean(), abs=1e-3)
 
 
@@ -274,8 +280,8 @@ def test_an_impossible_budget_ends_near_a_grid_searchs_best(compas):
     assert not found.budget_met_
     gaps = []
     for eta in (0, *10 ** np.linspace(-2, 3, 11)):
-        _, place = held_out(rows, FairLogisticRegression(eta=eta, tol=1e-5), splits)
-        gaps.append(threshold_profile(rows[1], place, sensitive_features=rows[2]).max_gap)
+        _, rank = held_out(rows, FairLogisticRegression(eta=eta, tol=1e-5), splits)
+        gaps.append(threshold_profile(rows[1], rank, sensitive_features=rows[2]).max_gap)
     assert found.max_gap_ <= min(gaps) + 0.01
     message = str(next(w.message for w in caught if w.category is BudgetWarning))
     assert "no eta up to 1000 brings the held-out max gap to 0.001" in message
@@ -336,7 +342,7 @@ def test_a_valley_below_one_is_found_and_a_narrow_range_is_kept():
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
 def test_what_meets_the_budget_in_the_end_is_met(few, monkeypatch):
     """The fits from scratch may find what the warm ones did not."""
-    monkeypatch.setattr("evenrisk.model_selection._search.smallest_eta", lambda *a: None)
+    monkeypatch.setattr("evenrisk.model_selection.budget.smallest_eta", lambda *a: None)
     found = search(few, 0.2, cv=3)
     assert found.budget_met_
     assert found.max_gap_ <= 0.2
@@ -371,19 +377,19 @@ def test_threads_leave_the_warning_filters_alone(few):
     assert found.eta_ == search(few, 0.2, cv=3).eta_
 
 
-def test_places_are_shares_of_weight_below_with_half_of_the_ties():
+def test_ranks_are_shares_of_weight_below_with_half_of_the_ties():
     """Weights 2, 4 and 1 + 3 at the scores 1, 2 and 3: 1, 2 + 2 and 6 + 2 of 10 lie below."""
-    got = _places(np.array([3.0, 1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0]))
+    got = rank_within_fold(np.array([3.0, 1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0]))
     np.testing.assert_allclose(got, [0.8, 0.1, 0.8, 0.4], atol=1e-15)
     score = np.array([0.3, -1.0, 7.0, 0.3, 0.3, 2.0])
-    np.testing.assert_allclose(_places(score, None), (rankdata(score) - 0.5) / 6, atol=1e-15)
+    np.testing.assert_allclose(rank_within_fold(score, None), (rankdata(score) - 0.5) / 6, atol=1e-15)
 
 
-def test_rows_of_weight_zero_take_no_places():
+def test_rows_of_weight_zero_take_norank_within_fold():
     y, code = np.tile([0, 1], 50), np.repeat([0, 1], 50)
     present = np.zeros(100, dtype=bool)
     present[:12] = True
-    for _, test in make_splits(4, np.zeros((100, 1)), y, code, present, np.random.RandomState(0)):
+    for _, test in even_folds(4, y, code, present, np.random.RandomState(0)):
         assert present[test].sum() == 3
 
 
@@ -478,7 +484,7 @@ def test_another_seed_deals_other_folds(few):
 def test_folds_hold_their_share_of_every_cell():
     rng = np.random.default_rng(0)
     y, code = rng.integers(0, 2, 503), rng.integers(0, 3, 503)
-    splits = make_splits(5, np.zeros((503, 1)), y, code, np.ones(503, bool), np.random.RandomState(0))
+    splits = list(even_folds(5, y, code, np.ones(503, bool), np.random.RandomState(0)))
     assert sorted(np.concatenate([test for _, test in splits])) == list(range(503))
     for train, test in splits:
         assert not set(train) & set(test)
@@ -506,15 +512,16 @@ def test_the_quality_of_a_path_counts_rows_by_weight(few):
     X, y, race = few
     times = np.where(y == 1, 1 + (X[:, 0] > np.median(X[:, 0])), 1 + (race == race[0]))
     rng = np.random.default_rng(0)
-    place = rng.random(len(y)) + 0.3 * y
-    place[:7] = np.nan
-    scores = Scores(raw=place - 0.6, place=place)
-    tunable = Tunable.of(FairLogisticRegression())
-    weighted = Rows.of(Data(X, y, race, times.astype(float)), tunable, None).quality(scores)
+    rank = rng.random(len(y)) + 0.3 * y
+    rank[:7] = np.nan
+    scores = HeldOutScores(raw=rank - 0.6, rank=rank)
+    estimator = EtaEstimator.find(FairLogisticRegression())
+    rows = SearchRows.check(FitInput(X, y, race, times.astype(float)), estimator, None)
+    weighted = rows.quality(scores)
     held, again = np.arange(7, len(y)), np.arange(7, len(y)).repeat(times[7:])
-    assert weighted["auc"] == pytest.approx(roc_auc_score(y[again], place[again]), abs=1e-12)
-    assert weighted["accuracy"] == pytest.approx(((place > 0.6) == y)[again].mean(), abs=1e-12)
-    assert abs(weighted["auc"] - roc_auc_score(y[held], place[held])) > 1e-3, "weights matter here"
+    assert weighted["auc"] == pytest.approx(roc_auc_score(y[again], rank[again]), abs=1e-12)
+    assert weighted["accuracy"] == pytest.approx(((rank > 0.6) == y)[again].mean(), abs=1e-12)
+    assert abs(weighted["auc"] - roc_auc_score(y[held], rank[held])) > 1e-3, "weights matter here"
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "sparse", "lists"])
@@ -699,11 +706,11 @@ def test_the_path_is_what_a_loop_gives(few):
     assert path.eta.tolist() == [0, 2]
     assert path.method.tolist() == ["FairLogisticRegression"] * 2
     for row in path.itertuples():
-        score, place = held_out(few, clone(clf).set_params(eta=row.eta), splits)
-        profile = threshold_profile(y, place, sensitive_features=race, parity="equalized_odds")
+        score, rank = held_out(few, clone(clf).set_params(eta=row.eta), splits)
+        profile = threshold_profile(y, rank, sensitive_features=race, parity="equalized_odds")
         assert row.max_gap == pytest.approx(profile.max_gap, abs=2e-3)
         assert row.rank_gap == pytest.approx(profile.rank_gap, abs=2e-3)
-        assert row.auc == pytest.approx(roc_auc_score(y, place), abs=1e-3)
+        assert row.auc == pytest.approx(roc_auc_score(y, rank), abs=1e-3)
         assert row.accuracy == pytest.approx(((score > 0) == y).mean(), abs=2e-3)
         areas = [roc_auc_score(y[test], score[test]) for _, test in splits]
         assert row.auc_error == pytest.approx(np.std(areas, ddof=1) / 2, abs=1e-3)

@@ -26,8 +26,8 @@ from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures
 from evenrisk.metrics import max_demographic_parity_difference
-from evenrisk.neural_network import FairMLPClassifier, _machinery
-from evenrisk.neural_network._parts import held_out
+from evenrisk.neural_network import FairMLPClassifier, _classifier
+from evenrisk.neural_network._training import split_off
 from evenrisk.parity import PARITIES, make_cells
 from optional import need
 from worlds import in_pieces
@@ -227,12 +227,11 @@ def test_mini_batches_change_from_epoch_to_epoch_and_hold_every_cell(few):
     X, y, _ = few
     rare = np.isin(np.arange(len(y)), np.r_[np.flatnonzero(y == 0)[:9], np.flatnonzero(y == 1)[:20]])
     clf = FairMLPClassifier("equalized_odds", solver="adam", batch_size=64)
-    data = clf._check_fit(X, y, None, rare)
-    rows = clf._rows(data, 0)
-    first, second = ([batch.X.numpy() for batch in rows] for _ in range(2))
+    batches = clf._batches(clf._check_rows(X, y, None, rare), seed=0)
+    first, second = ([batch.X.numpy() for batch in batches.epoch(by_cells=True)] for _ in range(2))
     assert len(first) == 15
     assert any(len(a) != len(b) or not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    for batch in rows:
+    for batch in batches.epoch(by_cells=True):
         cells = np.bincount(2 * batch.group.numpy() + batch.y.numpy().astype(int), minlength=4)
         assert (cells >= 2).all()
 
@@ -309,8 +308,8 @@ def test_what_is_watched_is_the_whole_objective_of_the_part_held_out(few, monkey
         parts["train"], parts["unseen"] = real(*args)
         return parts["train"], parts["unseen"]
 
-    real = _machinery.held_out
-    monkeypatch.setattr(_machinery, "held_out", spy)
+    real = _classifier.split_off
+    monkeypatch.setattr(_classifier, "split_off", spy)
     restless = {"learning_rate_init": 0.1, "max_iter": 80, "n_iter_no_change": 3}
     clf = FairMLPClassifier(eta=8, early_stopping=True, validation_fraction=0.2, **restless, **TINY)
     clf.fit(X, y, sensitive_features=race)
@@ -368,6 +367,22 @@ def test_partial_fit_learns_and_survives_a_pickle(few):
     plain = FairMLPClassifier(eta=0, solver="adam", **TINY).fit(X, y)
     e_f = [penalty(clf, forward(clf, X), y, race) for clf in (straight, plain)]
     assert e_f[0] < 0.5 * e_f[1]
+
+
+def test_copies_of_a_model_of_pieces_go_on_where_it_stands(few):
+    X, y, race = few
+    clf = FairMLPClassifier(eta=5, batch_size=40, **TINY)
+    for _ in range(3):
+        clf.partial_fit(X, y, sensitive_features=race)
+    others = (copy.deepcopy(clf), pickle.loads(pickle.dumps(clf)))
+    anew = clone(clf).partial_fit(X, y, sensitive_features=race)
+    clf.partial_fit(X, y, sensitive_features=race)
+    for other in others:
+        other.partial_fit(X, y, sensitive_features=race)
+        assert np.array_equal(other.decision_function(X), clf.decision_function(X))
+    assert anew.n_iter_ == 1
+    # what torch's Adam remembers is kept in NumPy
+    assert "torch" not in {type(part).__module__ for kept in clf._adam.values() for part in kept.values()}
 
 
 def test_pieces_without_some_label_group_or_cell_train_on(few):
@@ -430,6 +445,8 @@ def test_partial_fit_refuses_what_contradicts_the_first_piece(few):
         clf.partial_fit(X, y, classes=[0, 5], sensitive_features=race)
     with pytest.raises(ValueError, match=r"`groups` must be .* as with the first piece, got 'a', 'b', 'c'"):
         clf.partial_fit(X, y, sensitive_features=race, groups=["a", "b", "c"])
+    with pytest.raises(ValueError, match="`groups` must have 2 or more groups, got 1"):
+        clone(clf).partial_fit(X, y, sensitive_features=race, groups=["Caucasian"])
     names = pd.array([pd.NA, *race[1:5]], dtype="string")
     with pytest.raises(ValueError, match="`sensitive_features` must not have missing values, got 1"):
         clf.partial_fit(X[:5], y[:5], sensitive_features=pd.Series(names))
@@ -527,7 +544,7 @@ def test_a_warm_start_goes_on_where_the_last_fit_ended(few):
     values = [clf.fit(X, y, sensitive_features=race).objective_ for _ in range(4)]
     assert values == sorted(values, reverse=True)
     assert values[3] < values[0] - 1e-4
-    assert clf.n_iter_ <= 20  # no walk up
+    assert clf.n_iter_ <= 20  # at this eta alone
     clf.set_params(hidden_layer_sizes=9).fit(X, y, sensitive_features=race)
     assert clf.coefs_[0].shape[1] == 9
 
@@ -611,7 +628,7 @@ def test_neither_import_nor_construction_loads_torch():
 
 def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch):
     X, y, race = few
-    monkeypatch.setattr(_machinery, "SMALL", 200)
+    monkeypatch.setattr(_classifier, "SMALL", 200)
     clf = FairMLPClassifier(**TINY)
     for n, n_weightless, solver in (
         (200, 0, "lbfgs"),
@@ -620,8 +637,8 @@ def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch)
         (250, 49, "adam"),
     ):
         weight = np.where(np.arange(n) < n - n_weightless, 2.0, 0.0)
-        data = clf._check_fit(X[:n], y[:n], weight, race[:n])
-        assert clf._solver == solver
+        data = clf._check_rows(X[:n], y[:n], weight, race[:n])
+        assert clf.solver_ == solver
         assert data.weight.sum() == 2 * (n - n_weightless)
 
 
@@ -631,22 +648,22 @@ def test_rows_that_come_again_keep_their_own_weight_in_the_loss(few):
     weight = np.random.default_rng(0).gamma(2, size=200)
     clf = FairMLPClassifier(**TINY, solver="adam", batch_size=20)
     with pytest.warns(match="fewer than 30 rows"):
-        data = clf._check_fit(X, y, weight, group)
-    rows = clf._rows(data, 0)
+        data = clf._check_rows(X, y, weight, group)
+    batches = clf._batches(data, seed=0)
     times = np.zeros(200)
-    for part in rows._deal():
+    for part in batches.parts(by_cells=True):
         np.add.at(times, part, 1)
     assert times[:4].min() == 5  # of ten batches with two of the four in each
     assert (times[4:] == 1).all()
-    assert rows.weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
-    assert times * rows.loss_weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+    assert batches.weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
+    assert times * batches.loss_weight.numpy() == pytest.approx(weight / weight.mean(), rel=1e-12)
 
 
 def test_what_is_held_out_is_the_nearest_whole_number_of_every_kind(few):
     X, y, race = few
     clf = FairMLPClassifier(**TINY, solver="adam")
-    data = clf._check_fit(X, y, None, race)
-    train, unseen = held_out(data, 0.1, clf._parity, np.random.RandomState(0))
+    data = clf._check_rows(X, y, None, race)
+    train, unseen = split_off(data, 0.1, clf._parity, np.random.RandomState(0))
     kind, of_unseen = (2 * each.groups.code + each.y for each in (data, unseen))
     expected = np.round(0.1 * np.bincount(kind))
     assert (expected > np.floor(0.1 * np.bincount(kind))).any()
@@ -768,6 +785,22 @@ def test_on_every_device_the_fit_is_the_same(few, device, parity, settings):
         for device in ("cpu", device)
     )
     assert there.objective_ == pytest.approx(here.objective_, abs=1e-4)
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_the_objective_moved_to_a_device_is_the_same(few, distance):
+    """What a GPU evaluates, here with torch's tensors on the CPU."""
+    X, y, race = few
+    weight = np.random.default_rng(0).gamma(2, size=len(y))
+    clf = FairMLPClassifier("equalized_odds", distance=distance, eta=0.5, **TINY)
+    problem = clf._problem(clf._check_rows(X, y, weight, race))
+    g = problem.raw_scores(np.random.default_rng(1).normal(size=len(problem.is_weight)))
+    moved = problem.on_device.scores.with_eta(0.5)
+    assert all(isinstance(part, torch.Tensor) for part in (moved.y, moved.weight, moved.penalty.cells.code))
+    value, slope = moved(torch.from_numpy(g))
+    expected, gradient = problem.scores(g)
+    assert value == pytest.approx(expected, rel=1e-12)
+    assert slope.numpy() == pytest.approx(gradient, rel=1e-9, abs=1e-14)
 
 
 def test_a_batch_larger_than_the_rows_is_all_of_them(few):

@@ -39,9 +39,8 @@ def fit(rows, solver, parity="demographic_parity", weight=None, **settings):
 def steepness(rows, clf):
     """The largest entry of the objective's gradient at the fit, from a problem set up afresh."""
     X, y, group = rows
-    data = clf._check_fit(X, y, None, group)
-    problem = clf._problem(data)
-    return np.abs(problem.objective(np.append(clf.coef_, clf.intercept_))[1]).max()
+    problem = clf._problem(clf._check_rows(X, y, None, group))
+    return np.abs(problem(np.append(clf.coef_, clf.intercept_))[1]).max()
 
 
 @pytest.mark.parametrize("parity", PARITIES)

@@ -744,10 +744,12 @@ def test_says_what_it_is():
 
 def test_a_rule_and_a_distance_of_ones_own(place):
     """A rule that is written for NumPy and turns labels around; the mean score's squared difference."""
-    from evenrisk.distances import Distance
+    from evenrisk.distances import Distance, Traits
 
     class Means(GaussianDistance):
-        of_two_moments = False
+        @property
+        def traits(self):
+            return Traits()
 
         def compare(self, a, b):
             difference = a[..., 0] - b[..., 0]

@@ -7,7 +7,9 @@ from scipy.optimize import check_grad
 
 import evenrisk._xp as xp_room
 import evenrisk.objective._linear as objective_room
-import evenrisk.objective._moments as moments_room
+import evenrisk.objective._scores as scores_room
+from evenrisk._estimator import eta_path, left_out_scores
+from evenrisk._estimator._path import SolverSettings
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
@@ -243,7 +245,7 @@ def test_ga_by_moments_is_ga_by_rows(parity, kind, fit_intercept, monkeypatch):
         return LinearObjective(scores, X, alpha=0.3, fit_intercept=fit_intercept)
 
     by_moments = build()
-    monkeypatch.setattr(moments_room, "ENTRIES", 0)
+    monkeypatch.setattr(objective_room, "ENTRIES", 0)
     by_rows = build()
     assert by_moments.moments is not None
     assert by_rows.moments is None
@@ -269,8 +271,8 @@ def test_a_constant_column_has_no_moments_not_even_rounding(kind):
 def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
     F = objective(world(), "gaussian")
     taken = []
-    of_cell = moments_room._of_cell
-    monkeypatch.setattr(moments_room, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
+    of_cell = objective_room._of_cell
+    monkeypatch.setattr(objective_room, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
     F.with_eta(0.0)(THETA)
     assert not taken  # nobody needs them without a penalty
     for eta in (0.1, 0.5):
@@ -296,12 +298,50 @@ def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, m
     part = np.random.default_rng(0).integers(0, 5, len(w.g))
     columns = (part[:, None] == np.arange(6)).astype(float)  # the last part is empty
     penalty = Penalty(DISTANCES[name], w.cells())
-    expected = penalty.curvature(w.g, lambda block: columns[block])
+    expected = penalty.curvature(penalty.sums(w.g), lambda block: columns[block])
     assert expected[:5, :5].any()
     for rows in (xp_room.BLOCK_ROWS, 7):
         monkeypatch.setattr(xp_room, "BLOCK_ROWS", rows)
-        again = Penalty(DISTANCES[name], w.cells()).curvature_of_parts(w.g, part, 6)
+        again = penalty.curvature_of_parts(penalty.sums(w.g), part, 6)
         assert again == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    # what was kept of other scores is not taken for these
-    penalty.value(w.g + 1)
-    assert penalty.curvature_of_parts(w.g, part, 6) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+@each
+def test_round_two_is_the_same_where_too_many_rows_came_to_keep_their_places(name, monkeypatch):
+    w = world("equalized_odds", 3)
+    penalty = Penalty(DISTANCES[name], w.cells())
+    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 100)
+    kept = penalty.sums(w.g)
+    monkeypatch.setattr(scores_room, "KEPT_ROWS", 10)
+    placed_again = penalty.sums(w.g)
+    assert len(kept.placed) == 3
+    assert placed_again.placed == []
+    gradients = [np.zeros(len(w.g)), np.zeros(len(w.g))]
+    for summed, gradient in zip((kept, placed_again), gradients, strict=True):
+        penalty.add_gradient(summed, penalty.derivative(summed)[1], gradient)
+    assert gradients[0].any()
+    assert gradients[0].tolist() == gradients[1].tolist()
+
+
+@each
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED_HINGE, HINGE], ids=lambda loss: loss.name)
+def test_the_whole_path_runs_on_torch_tensors(name, loss):
+    """X, labels, weights and cells stay in torch; θ and the matrices are NumPy's. The end is NumPy's own."""
+    torch = need("torch")
+    w = world("equalized_odds", 3)
+    settings = SolverSettings("newton", tol=1e-7, max_iter=500, verbose=0)
+    etas = [0.0, 0.05] if name != "gap" else [0.0, 1.0]
+    found = []
+    for convert in (np.asarray, torch.tensor):
+        penalty = Penalty(DISTANCES[name], w.cells(convert=convert))
+        scores = ScoreObjective(loss, convert(w.y), convert(w.weight), penalty)
+        problem = LinearObjective(scores, convert(w.X), alpha=1e-3, fit_intercept=True)
+        points = list(eta_path(problem, etas, settings))
+        g = problem.raw_scores(points[-1].solution.theta)
+        assert type(g) is type(convert(w.g))
+        unseen = left_out_scores(problem.with_eta(etas[-1]), points[-1].solution.theta)
+        found.append([*(point.solution for point in points), unseen])
+    for ours, theirs in zip(*(each[:-1] for each in found), strict=True):
+        assert theirs.value == pytest.approx(ours.value, rel=1e-9)
+        assert theirs.theta == pytest.approx(ours.theta, rel=1e-4, abs=1e-5)
+    assert found[1][-1] == pytest.approx(found[0][-1], rel=1e-3, abs=1e-4)

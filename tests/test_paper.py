@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +12,22 @@ from scipy.stats import t as student
 
 from evenrisk import threshold_profile
 from evenrisk.datasets import load_compas
-from evenrisk.paper import claims, matching, page
-from evenrisk.paper.figures import tradeoff
-from evenrisk.paper.figures._save import style
-from evenrisk.paper.fits import fit_split
-from evenrisk.paper.measures import COLUMNS, OF_CHANCE, by_chance, measure, rescaled
-from evenrisk.paper.page import to_html
-from evenrisk.paper.protocol import PAPER, PARITIES, ROWS, Protocol, features
-from evenrisk.paper.summary import Experiment, summarise
+from evenrisk.paper.figures import CLASSIFIERS, style
+from evenrisk.paper.output import FIGURES, to_html
+from evenrisk.paper.protocol import (
+    COLUMNS,
+    OF_CHANCE,
+    PAPER,
+    PARITIES,
+    ROWS,
+    Protocol,
+    by_chance,
+    features,
+    measure,
+    rescaled,
+)
+from evenrisk.paper.runner import fit_split
+from evenrisk.paper.summary import Experiment, choose_bound, in_words, match, paired, summarise
 from evenrisk.paper.tables import to_csv, to_json, to_markdown
 from optional import need
 from tiny_reproduce import TINY
@@ -61,14 +68,14 @@ def summary(splits):
 
 def test_each_split_takes_the_eta_nearest_its_target():
     accuracy = np.array([[0.68, 0.64, 0.602, 0.55], [0.69, 0.66, 0.58, 0.56]])
-    choice = matching.match(accuracy, np.array([0.61, 0.65]))
+    choice = match(accuracy, np.array([0.61, 0.65]))
     assert choice.index.tolist() == [2, 1]
     assert choice.distance == pytest.approx([0.008, 0.01])
     assert choice.matched
 
 
 def test_a_path_that_jumps_is_shown_at_its_nearest_point_and_marked():
-    choice = matching.match(np.array([[0.68, 0.67, 0.53, 0.53]]), np.array([0.62]))
+    choice = match(np.array([[0.68, 0.67, 0.53, 0.53]]), np.array([0.62]))
     assert choice.index.tolist() == [1]
     assert choice.distance == pytest.approx([0.05])
     assert not choice.matched
@@ -78,8 +85,8 @@ def test_a_row_is_marked_when_more_than_a_fifth_of_its_splits_are_off():
     """Also where the mean distance is small: a row of two heaps is not matched."""
     near, far = [0.68, 0.60], [0.68, 0.53]
     targets = np.full(10, 0.60)
-    assert matching.match(np.array([near] * 8 + [far] * 2), targets).matched
-    choice = matching.match(np.array([near] * 7 + [far] * 3), targets)
+    assert match(np.array([near] * 8 + [far] * 2), targets).matched
+    choice = match(np.array([near] * 7 + [far] * 3), targets)
     assert choice.n_far == 3
     assert not choice.matched
 
@@ -87,17 +94,17 @@ def test_a_row_is_marked_when_more_than_a_fifth_of_its_splits_are_off():
 def test_an_accident_of_the_validation_part_is_not_matched():
     """0.60 once, between 0.66 and 0.65, is noise: the falling curve passes 0.60 at the end."""
     accuracy = np.array([[0.68, 0.66, 0.60, 0.65, 0.64, 0.60, 0.59]])
-    assert matching.match(accuracy, np.array([0.60])).index.tolist() == [5]
+    assert match(accuracy, np.array([0.60])).index.tolist() == [5]
 
 
 def test_of_equally_near_etas_the_smallest_is_taken():
-    assert matching.match(np.array([[0.68, 0.60, 0.60, 0.60]]), np.array([0.57])).index.tolist() == [1]
+    assert match(np.array([[0.68, 0.60, 0.60, 0.60]]), np.array([0.57])).index.tolist() == [1]
 
 
 def test_the_bound_is_one_for_all_splits():
     accuracy = np.array([[0.55, 0.58, 0.62], [0.53, 0.56, 0.60]])
-    assert matching.choose_bound(accuracy, 0.574) == 1
-    assert matching.choose_bound(accuracy, 0.90) == 2
+    assert choose_bound(accuracy, 0.574) == 1
+    assert choose_bound(accuracy, 0.90) == 2
 
 
 # splits
@@ -194,13 +201,13 @@ def test_chance_is_what_the_noise_floor_says(parity):
 
 def test_the_error_of_overlapping_splits_is_nadeau_and_bengios():
     difference = np.array([-0.02, 0.01, -0.03, -0.01])
-    found = claims.paired(difference, 0.3 / 0.7)
+    found = paired(difference, 0.3 / 0.7)
     se = np.sqrt((1 / 4 + 3 / 7) * np.var(difference, ddof=1))
     assert found["mean"] == pytest.approx(-0.0125)
     assert found["se"] == pytest.approx(se)
     assert found["high"] - found["mean"] == pytest.approx(student.ppf(0.975, 3) * se)
     assert found["se"] > difference.std(ddof=1) / 2  # what independent splits would have
-    assert claims.paired(difference[:1], 0.4)["se"] is None
+    assert paired(difference[:1], 0.4)["se"] is None
 
 
 def difference(verdict):
@@ -246,8 +253,8 @@ def claim(plain, scaled):
     ],
 )
 def test_what_survives_is_said_in_words(plain, scaled, words):
-    assert claims.in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=True) == words
-    assert claims.in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=False).startswith(
+    assert in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=True) == words
+    assert in_words("LR-HA", "Zafar-EO", claim(plain, scaled), matched=False).startswith(
         "LR-HA (accuracy not matched): "
     )
 
@@ -305,7 +312,7 @@ def test_tables_hold_the_numbers_of_the_summary(summary):
 
 def test_the_page_links_to_what_a_run_writes(summary):
     links = set(re.findall(r'(?:src|href)="([^"]+)"', to_html(summary)))
-    figures = {f"{name}.{kind}" for name in page.FIGURES for kind in ("svg", "png", "csv")}
+    figures = {f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png", "csv")}
     assert links == figures | {"results.json", "tables.csv"}
 
 
@@ -336,5 +343,4 @@ def test_rows_that_collapse_or_do_not_converge_are_named(summary):
 def test_every_row_can_be_drawn_and_told_from_the_others():
     looks = [tuple(map(str, style(row.name).values())) for row in ROWS]
     assert len(set(looks)) == len(ROWS)
-    panels = sys.modules[tradeoff.__module__].CLASSIFIERS
-    assert {row.classifier for row in ROWS} == set(panels)
+    assert {row.classifier for row in ROWS} == set(CLASSIFIERS)

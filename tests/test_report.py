@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
 
 from evenrisk import Parity, threshold_profile
+from evenrisk._validation import shown, visible
 from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
-from evenrisk.report import audit, numerals, thinning, words
-from evenrisk.report.names import shown, visible
-from evenrisk.report.text import to_terminal
+from evenrisk.report import audit, numerals, words
+from evenrisk.report.summary import BUCKETS, round_numbers, slider_stops, thinned
+from evenrisk.report.words import to_terminal
 from full_disk import full_disk
 from optional import need
 
@@ -283,7 +284,7 @@ def test_a_gap_of_chance_is_called_so():
     entry = only(summary)
     assert entry["p_value"] > 0.05
     assert "It is not shown to be more than chance" in summary["verdict"][0]
-    most = words.points(entry["max_gap"]["high"])
+    most = numerals.short_points(entry["max_gap"]["high"])
     assert f"the true gap may be up to {most} points" in summary["verdict"][0]
     assert "cannot be decided with this sample" in summary["verdict"][0]
 
@@ -776,10 +777,12 @@ def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
         made = [
             {"limit": 0.3, "verdict": verdict, "rows_needed": 100, "level": 0.95, "where": "in every group"}
             | {"words": words.certificate(verdict, 0.3, 100, 0.95, method, "in every group")}
+            | {"method": method}
             for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
         ]
         parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": []}
         line = words.held(parity, 0.3, 900, above=above, strict=strict)
+        assert words.held(parity | {"certificates": made[::-1]}, 0.3, 900, above=above, strict=strict) == line
         fails = by[0] != "certified" if strict else above
         assert ("is within 0.3" in line) is not fails
         assert (" exceeds 0.3." in line) is above
@@ -945,7 +948,7 @@ def test_thinning_keeps_every_maximum(values, m, shift):
     thresholds = np.cumsum(np.ones(m)) + shift
     curves = np.array([values, np.roll(values, 17 * shift)])
     share = 1 - np.arange(1, m + 1) / m
-    kept = thinning.thinned(thresholds, share, curves)
+    kept = thinned(thresholds, share, curves)
     assert (np.diff(kept) > 0).all()
     np.testing.assert_array_equal(curves[:, kept].max(axis=1), curves.max(axis=1))
     assert {0, m - 1} <= set(kept.tolist())
@@ -955,8 +958,8 @@ def test_a_million_thresholds_become_few():
     rng = np.random.default_rng(0)
     thresholds = np.sort(rng.lognormal(0, 3, 10**6))  # most of them within a thousandth of the range
     curves = rng.random((2, 10**6))
-    kept = thinning.thinned(thresholds, 1 - np.arange(1, 10**6 + 1) / 10**6, curves)
-    assert 200 < len(kept) < 6 * thinning.BUCKETS + 2
+    kept = thinned(thresholds, 1 - np.arange(1, 10**6 + 1) / 10**6, curves)
+    assert 200 < len(kept) < 6 * BUCKETS + 2
     np.testing.assert_array_equal(curves[:, kept].max(axis=1), curves.max(axis=1))
 
 
@@ -964,7 +967,7 @@ def test_a_million_thresholds_become_few():
     ("low", "high", "most"), [(0, 1, 500), (-300, 850, 500), (0, 1e-6, 60), (3, 3.01, 100), (-1e9, 2e9, 60)]
 )
 def test_round_numbers_cover_the_range(low, high, most):
-    values = thinning.round_numbers(low, high, most)
+    values = round_numbers(low, high, most)
     assert len(values) <= most
     assert len(values) > most / 6
     assert values[0] <= low + 1e-12
@@ -975,9 +978,9 @@ def test_round_numbers_cover_the_range(low, high, most):
 
 
 def test_steps_are_all_scores_of_a_coarse_scale_and_few_of_a_fine_one():
-    coarse = thinning.steps(np.arange(1.0, 11), 0, 10, 100, [4.5])
+    coarse = slider_stops(np.arange(1.0, 11), 0, 10, 100, [4.5])
     assert coarse.tolist() == [0, 1, 2, 3, 4, 4.5, 5, 6, 7, 8, 9, 10]
-    fine = thinning.steps(np.linspace(0.001, 0.01, 5000), 0, 1, 100, [0.123456])
+    fine = slider_stops(np.linspace(0.001, 0.01, 5000), 0, 1, 100, [0.123456])
     assert 0.123456 in fine
     assert len(fine) <= 101
     assert (fine < 0.01).sum() > 40  # quantiles are there where people are
@@ -987,7 +990,7 @@ def test_steps_are_all_scores_of_a_coarse_scale_and_few_of_a_fine_one():
     ("share", "text"), [(0.27, "27"), (0.043, "4.3"), (0.05, "5"), (0.0996, "10"), (0, "0"), (1, "100")]
 )
 def test_points(share, text):
-    assert words.points(share) == text
+    assert numerals.short_points(share) == text
 
 
 @pytest.mark.parametrize(
@@ -1004,7 +1007,7 @@ def test_points(share, text):
     ],
 )
 def test_spans_have_two_ends_or_one_number(low, high, text):
-    assert words.span(low, high) == text
+    assert numerals.short_span(low, high) == text
 
 
 def test_a_chance_that_is_one_number_has_no_second():

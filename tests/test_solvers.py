@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from evenrisk.solvers import RENEW, ladder, lbfgs, momentum, newton
+from evenrisk._estimator import rungs
+from evenrisk.solvers import RENEW, lbfgs, momentum, newton
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((6, 6)) * [1, 1, 1, 0.1, 0.1, 3]
@@ -169,11 +170,11 @@ def test_momentum_follows_the_papers_schedule():
     assert found.theta[0] == pytest.approx(theta, rel=1e-12)
 
 
-def test_the_ladder_stops_below_eta():
-    assert ladder(0) == []
-    assert ladder(0.01) == []
-    assert ladder(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
-    assert ladder(3)[: len(ladder(1))] == ladder(1)
+def test_rungs_stop_below_eta():
+    assert rungs(0) == []
+    assert rungs(0.01) == []
+    assert rungs(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
+    assert rungs(3)[: len(rungs(1))] == rungs(1)
 
 
 @pytest.mark.parametrize("solver", [lbfgs, momentum, partial(newton, curvature=lambda theta: A)])

@@ -1,4 +1,4 @@
-"""Other ways to a fair score, each behind the same few words (`rivals._protocol.Rival`).
+"""Other ways to a fair score, each with the same interface (`rivals._protocol.Rival`).
 
 Every rival is trained to the end of its own objective on the same rows, with the same ridge where it is a
 linear model; its settings run from none or little fairness to as much as it can give.
@@ -18,7 +18,7 @@ from rivals.zafar import ZAFAR_DP, ZAFAR_EO
 
 LINEAR = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD)
 OTHERS = (FAIRRET_MLP, MMD_MLP, PLAIN_TREES, FAIRGBM)
-BLIND = LINEAR + OTHERS
+UNAWARE = LINEAR + OTHERS
 AWARE = (THRESHOLD_OPTIMIZER, TRANSPORT)
 
-__all__ = ["AWARE", "BLIND", "LINEAR", "Rival", "Score"]
+__all__ = ["AWARE", "LINEAR", "UNAWARE", "Rival", "Score"]

@@ -3,7 +3,7 @@
 Conventions
 -----------
 X (n, d) float64 and standardised, y 0/1, groups 0/1, parity "demographic_parity" or "equalized_odds". A score
-takes (X, groups) and gives a risk in [0, 1] for every row; that of a blind rival never looks at groups.
+takes (X, groups) and returns a risk in [0, 1] for every row; only that of an `aware` rival uses groups.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,15 +30,15 @@ class Rival:
     most_rows: float = np.inf  # that it can be fitted to in minutes
 
     def fit(self, X, y, groups, setting, *, parity, seed) -> Score:
-        """Fit at one setting."""
+        """Return the score of a fit at one setting."""
         return self.path(X, y, groups, (setting,), parity=parity, seed=seed)[0]
 
 
 def plain_model(n: int) -> LogisticRegression:
-    """Logistic regression with `ALPHA` on n rows, solved to the end."""
+    """Return logistic regression with `ALPHA` on n rows, solved to the end."""
     return LogisticRegression(C=1 / (ALPHA * n), max_iter=2000, tol=1e-6)
 
 
 def risk_of(model) -> Score:
-    """`predict_proba` of a blind model as a score."""
+    """Return `predict_proba` of a model as a score."""
     return lambda X, groups: model.predict_proba(X)[:, 1]

@@ -1,7 +1,7 @@
 """What the penalties in torch share where the model is a network: ours in layers, epochs and steps.
 
 One hidden layer of 64, ReLU, α/2·‖W‖² beside the mean log loss, Adam in mini-batches with a rate that falls
-in a line, the weight of the penalty eased in over the first 30 % of the epochs; each setting starts where the
+linearly; the weight of the penalty rises over the first 30 % of the epochs. Each setting starts where the
 last one ended and gets a third of the epochs. So only the penalty differs from `FairMLPClassifier`.
 """
 
@@ -15,12 +15,12 @@ ALPHA, RATE, SLOWEST, EPOCHS, LATER, RAMP = 1e-3, 3e-3, 0.02, 60, 1 / 3, 0.3
 
 
 def batch_rows(n: int) -> int:
-    """A twelfth of the rows, within 128 and 2048."""
+    """Return a twelfth of the rows, within 128 and 2048."""
     return min(max(n // 12, 128), 2048)
 
 
 def network(n_features: int, seed: int) -> torch.nn.Sequential:
-    """One hidden layer of 64."""
+    """Return a network with one hidden layer of 64."""
     torch.manual_seed(seed)
     return torch.nn.Sequential(torch.nn.Linear(n_features, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
 
@@ -45,7 +45,7 @@ def train(model, rows, penalty, weight: float, epochs: int, draw, *, ramp: bool)
 
 
 def along(X, y, settings, penalty, seed) -> list[Score]:
-    """Train at every weight, in order, each from where the last one ended."""
+    """Return the scores after training at every weight, in order, each from where the last one ended."""
     rows = torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
     model, draw = network(X.shape[1], seed), torch.Generator().manual_seed(seed)
     scores = []
@@ -57,7 +57,7 @@ def along(X, y, settings, penalty, seed) -> list[Score]:
 
 
 def _score(model) -> Score:
-    """The risk by the network as it is now."""
+    """Return the score of the network as it is now."""
     weights = [part.detach().double().numpy().copy() for part in model.parameters()]
 
     def score(X, groups):

@@ -42,7 +42,7 @@ def path(X, y, groups, settings, *, parity, seed) -> list[Score]:
 
 
 def _penalty(y, members, parity):
-    """The loss as a function of raw scores g and the rows they are of."""
+    """Return the loss as a function of raw scores g and their rows."""
     if parity == "demographic_parity":
         rates = NormLoss(PositiveRate())
         return lambda g, rows: rates(g[:, None], members[rows])

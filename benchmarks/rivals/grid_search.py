@@ -37,7 +37,7 @@ def _sizes(setting) -> list[float]:
 
 
 def _directions(constraint, plain) -> pd.DataFrame:
-    """Of each event a column: 1 where the plain model violates the first group's constraint."""
+    """Return a column for each event: 1 where the plain model violates the first group's constraint."""
     violation = constraint.gamma(plain.predict)
     first = violation.index.get_level_values(2).min()
     events = violation.index.get_level_values(1).unique().sort_values()

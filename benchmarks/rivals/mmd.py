@@ -22,7 +22,7 @@ WEIGHTS = (0.0, 0.2, 0.5, 0.7, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0
 def path(X, y, groups, settings, *, parity, seed) -> list[Score]:
     """Train at every weight, each from where the last one ended; all rows at once, so nothing is random.
 
-    The problem is not convex and a leap ends in worse minima: the walk takes in half of `WEIGHTS` on the way.
+    The problem is not convex and a leap ends in worse minima: the path includes half of `WEIGHTS` on the way.
     """
     strata = [y == y] if parity == "demographic_parity" else [y == 0, y == 1]
     contrast = np.column_stack([_contrast(groups, rows) for rows in strata])
@@ -36,13 +36,13 @@ def path(X, y, groups, settings, *, parity, seed) -> list[Score]:
 
 
 def _contrast(groups, rows) -> np.ndarray:
-    """1/n of the one group, −1/n of the other, 0 outside the stratum (n,)."""
+    """Return 1/n of the one group, −1/n of the other, 0 outside the stratum (n,)."""
     one, other = rows & (groups == 1), rows & (groups == 0)
     return one / one.sum() - other / other.sum()
 
 
 def squared_mmd(s: torch.Tensor, contrast: torch.Tensor) -> torch.Tensor:
-    """Σ_h MMD² of scores s (n,) under contrasts (n, h)."""
+    """Return Σ_h MMD² of scores s (n,) under contrasts (n, h)."""
     angle = (2 * np.pi / PERIOD) * s[:, None] * torch.tensor(M)
     a = torch.tensor(A)[:, None]
     return (a * ((torch.cos(angle).T @ contrast) ** 2 + (torch.sin(angle).T @ contrast) ** 2)).sum()

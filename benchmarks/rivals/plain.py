@@ -1,4 +1,4 @@
-"""Plain logistic regression: what fairness is paid from."""
+"""Plain logistic regression: the reference of all."""
 
 from rivals._protocol import Rival, Score, plain_model, risk_of
 

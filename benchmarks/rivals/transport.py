@@ -31,14 +31,14 @@ def path(X, y, groups, settings, *, parity, seed) -> list[Score]:
 
 
 def rank(ordered: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """F(s), halfway up the jump where scores are tied; between two scores in proportion."""
+    """Return F(s), halfway up the jump where scores are tied; between two scores in proportion."""
     values = np.unique(ordered)
     below = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
     return np.interp(s, values, below / (2 * len(ordered)))
 
 
 def quantile(ordered: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Q(at), in proportion between two scores."""
+    """Return Q(at), in proportion between two scores."""
     return np.interp(at, (np.arange(len(ordered)) + 0.5) / len(ordered), ordered)
 
 

@@ -49,7 +49,7 @@ def fairgbm(X, y, groups, settings, *, parity, seed) -> list[Score]:
 
 
 def _scores(models: list[str], X) -> np.ndarray:
-    """Give the risk by each model (m, n)."""
+    """Return the risk by each model (m, n)."""
     with TemporaryDirectory() as folder:
         for i, model in enumerate(models):
             Path(folder, f"{i}.txt").write_text(model)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0.dev0"
 
-# public name → the room it lives in; a room is opened when one of its names is asked for, so that
+# public name → the submodule it lives in, which is imported when the name is asked for, so that
 # `import evenrisk` and `evenrisk --help` cost nothing
-_ROOMS = {
+_SUBMODULE_OF = {
     "BudgetSearchCV": "model_selection",
     "FairKernelSVC": "svm",
     "FairLinearSVC": "svm",
@@ -18,7 +18,15 @@ _ROOMS = {
     "GaussianDistance": "distances",
     "HistogramDistance": "distances",
     "Parity": "parity",
+    "audit": "report",
     "threshold_profile": "metrics",
+}
+# these need an extra (torch, lightgbm, xgboost), so they are not in `__all__`: `import *` works without
+_SUBMODULE_OF_OPTIONAL = {
+    "FairLGBMClassifier": "boosting",
+    "FairMLPClassifier": "neural_network",
+    "FairXGBClassifier": "boosting",
+    "ParityLoss": "nn",
 }
 _SUBMODULES = (
     *("baselines", "boosting", "datasets", "exceptions", "metrics", "model_selection"),
@@ -34,6 +42,7 @@ __all__ = [
     "GaussianDistance",
     "HistogramDistance",
     "Parity",
+    "audit",
     "datasets",
     "metrics",
     "plots",
@@ -42,21 +51,26 @@ __all__ = [
 
 if TYPE_CHECKING:
     from evenrisk import datasets, metrics, plots
+    from evenrisk.boosting import FairLGBMClassifier as FairLGBMClassifier
+    from evenrisk.boosting import FairXGBClassifier as FairXGBClassifier
     from evenrisk.distances import GapDistance, GaussianDistance, HistogramDistance
     from evenrisk.linear_model import FairLogisticRegression
     from evenrisk.metrics import threshold_profile
     from evenrisk.model_selection import BudgetSearchCV
+    from evenrisk.neural_network import FairMLPClassifier as FairMLPClassifier
+    from evenrisk.nn import ParityLoss as ParityLoss
     from evenrisk.parity import Parity
+    from evenrisk.report import audit
     from evenrisk.svm import FairKernelSVC, FairLinearSVC
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return getattr(import_module(f"evenrisk.{_ROOMS[name]}"), name)
+    if (home := (_SUBMODULE_OF | _SUBMODULE_OF_OPTIONAL).get(name)) is not None:
+        return getattr(import_module(f"evenrisk.{home}"), name)
     if name in _SUBMODULES:
         return import_module(f"evenrisk.{name}")
     raise AttributeError(f"module 'evenrisk' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_SUBMODULE_OF_OPTIONAL, "__version__"]

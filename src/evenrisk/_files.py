@@ -64,7 +64,7 @@ def check_writable(path: Path) -> None:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Tell whether `path` is what standard output goes to, as ``/dev/stdout`` is."""
+    """Return whether `path` is what standard output goes to, as ``/dev/stdout`` is."""
     try:
         return _standard(path.stat()) == STANDARD[0]
     except OSError:
@@ -131,7 +131,7 @@ def _output(path: Path) -> _Replacement | _Stream:
 
 
 def _standard(info: os.stat_result) -> int | None:
-    """The standard stream that goes to this file: it has a place in it, and would lose it if replaced."""
+    """Return the standard stream that goes to this file; it would lose its position if that were replaced."""
     for descriptor in STANDARD:
         with suppress(OSError):  # closed
             if os.path.samestat(info, os.fstat(descriptor)):
@@ -163,7 +163,7 @@ class _Replacement:
         self.temporary.replace(self.target)
 
     def undo(self) -> bool:
-        """Take the file back; say whether that worked."""
+        """Take the file back; return whether that worked."""
         with suppress(OSError):
             if self.backup is not None:
                 self.backup.replace(self.target)
@@ -189,7 +189,7 @@ class _Replacement:
             raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def _resemble(self, path: Path) -> None:
-        """Give a file the mode of the old one, and its group; a group that we may not give has no rights."""
+        """Set the mode and the group of the old file; a group that we may not set has no rights."""
         if self.old is None:
             return
         mode = stat.S_IMODE(self.old.st_mode) & 0o777

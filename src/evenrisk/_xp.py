@@ -1,22 +1,66 @@
-"""The only room that knows array libraries: NumPy here, torch and CuPy through array-api-compat.
+"""Arrays: the two records made of them, and the only code that knows array libraries.
+
+`Cells` says who is compared with whom, `Sums` what is summed over them: everything above agrees on these
+two. The functions below run on NumPy's arrays, and on torch's and CuPy's through array-api-compat.
 
 Conventions
 -----------
+n rows, c cells, p entries of the feature map ψ, q compared pairs of cells. A *cell* is one group inside one
+stratum of a parity rule. All arrays of one record belong to the same library.
 `xp` is the namespace of the arrays at hand. Sums over segments come back in the dtype of their values:
 float32 stays float32. A segment code of −1 means "in no segment".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-Array = Any  # the array API has no common static type
+Array = Any  # a NumPy, torch or CuPy array: the array API has no common static type
 
 BLOCK_ROWS = 16_384  # a dozen float64 temporaries of this length stay in a core's cache
 SMALL_SELECTOR = 1024  # entries of a matrix that is not worth making sparse
+
+
+class Cells(NamedTuple):
+    """All that a distance knows of people."""
+
+    code: Array  # (n,) int: the cell of each row, −1 = in none
+    weight: Array  # (n,) the weight of each row
+    n_cells: int
+    pairs: Array  # (q, 2) int: the cells compared
+    pair_weight: Array  # (q,) the weight of each comparison in the penalty
+
+    def rows(self, rows: Any) -> Cells:
+        """Return the cells of some rows; cells and pairs stay as they are, so that sums still add."""
+        return self._replace(code=self.code[rows], weight=self.weight[rows])
+
+    def moved(self, index: Callable[[Array], Array], number: Callable[[Array], Array]) -> Cells:
+        """Return the same cells with arrays that live elsewhere, such as on a GPU.
+
+        `index` moves whole numbers, `number` moves weights.
+        """
+        return Cells(
+            code=index(self.code),
+            weight=number(self.weight),
+            n_cells=self.n_cells,
+            pairs=index(self.pairs),
+            pair_weight=number(self.pair_weight),
+        )
+
+
+class Sums(NamedTuple):
+    """Additive over rows, batches and workers."""
+
+    psi: Array  # (c, p) Σ w ψ(g)
+    w: Array  # (c,) Σ w
+    w2: Array  # (c,) Σ w²
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums of two disjoint sets of rows (`+` on a tuple would concatenate)."""
+        return Sums(self.psi + other.psi, self.w + other.w, self.w2 + other.w2)
 
 
 def namespace(*arrays: Array) -> Any:
@@ -153,6 +197,11 @@ def argsort(x: Array) -> Array:
 def cumsum(x: Array, axis: int) -> Array:
     """Cumulative sum along `axis`."""
     return np.cumsum(x, axis=axis) if isinstance(x, np.ndarray) else namespace(x).cumulative_sum(x, axis=axis)
+
+
+def swap_last_axes(x: Array) -> Array:
+    """Return x with its last two axes exchanged."""
+    return np.swapaxes(x, -1, -2) if isinstance(x, np.ndarray) else namespace(x).matrix_transpose(x)
 
 
 def sigmoid(g: Array) -> Array:

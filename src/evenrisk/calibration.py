@@ -1,4 +1,4 @@
-"""Maps from raw score to calibrated raw score: one for all people, strictly increasing, blind to groups.
+"""Maps from raw score to calibrated raw score: strictly increasing and the same for everybody.
 
 Conventions
 -----------
@@ -41,7 +41,7 @@ class Line:
         return self.slope * g + self.intercept
 
     def fold(self, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
-        """Give the (w, b) whose scores are the map of those of (w, b)."""
+        """Return the (w, b) whose scores are the map of those of (w, b)."""
         return self.slope * w, self.slope * b + self.intercept
 
     def unfold(self, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
@@ -109,7 +109,7 @@ def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
 
 
 def weight_of_one_row(weight: np.ndarray) -> float:
-    """How much weight counts as one row, for maps that ask how many rows speak for a risk.
+    """Return how much weight counts as one row, for maps that ask how many rows speak for a risk.
 
     Weights that are all whole multiples of the smallest one (1, 2, 3, …), and on average at most ten times as
     large, say how often a row was seen: one row is the smallest weight. Other weights, of surveys or of
@@ -146,7 +146,7 @@ def _targets(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _standardised(g: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Give z = (g − center)/spread, center and spread; z = 0 and a spread of 0 for constant scores."""
+    """Return z = (g − center)/spread, center and spread; z = 0 and a spread of 0 for constant scores."""
     center = float(share @ g)
     spread = float(np.sqrt(share @ (g - center) ** 2))
     if spread <= ROUNDING * np.abs(g).max():
@@ -180,7 +180,7 @@ def _minimum(Z: np.ndarray, offset: np.ndarray, t: np.ndarray, share: np.ndarray
 
 
 def _blocks(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give mean score, level and weight of each block of the isotonic regression of y on g, in order.
+    """Return mean score, level and weight of each block of the isotonic regression of y on g, in order.
 
     Scores that differ by rounding alone count as one.
     """

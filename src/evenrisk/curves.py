@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evenrisk._types import Array
-from evenrisk._xp import argsort, concat, cumsum, namespace
+from evenrisk._xp import Array, argsort, concat, cumsum, namespace
 
 
 class CellCurves(NamedTuple):
@@ -24,7 +23,7 @@ class CellCurves(NamedTuple):
 
 
 def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellCurves:
-    """Give P(score > t) in each cell at every distinct score t of rows in some cell."""
+    """Return P(score > t) in each cell at every distinct score t of rows in some cell."""
     xp = namespace(score)
     kept = code >= 0
     score, code, weight = score[kept], code[kept], weight[kept]
@@ -40,20 +39,20 @@ def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellC
 
 
 def run_ends(ordered: Array) -> Array:
-    """Index of the last row of each run of equal scores, the scores being in order."""
+    """Return the index of the last row of each run of equal scores, the scores being in order."""
     xp = namespace(ordered)
     always = ordered[:1] == ordered[:1]
     return xp.nonzero(concat([ordered[1:] != ordered[:-1], always], 0))[0]
 
 
 def gaps(above: Array) -> Array:
-    """Largest minus smallest selection rate over groups: above (…, k, m) → (…, m)."""
+    """Return the largest minus the smallest selection rate over groups: above (…, k, m) → (…, m)."""
     xp = namespace(above)
     return xp.max(above, axis=-2) - xp.min(above, axis=-2)
 
 
 def auc(score: Array, y: Array, weight: Array) -> float:
-    """P(score of a positive > score of a negative) + ½P(equal)."""
+    """Return P(score of a positive > score of a negative) + ½P(equal)."""
     xp = namespace(score)
     curves = cell_curves(score, y, weight, 2)
     share = curves.mass / xp.sum(curves.mass, axis=-1)[:, None]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._estimator import FairLinearClassifier
+from evenrisk._estimator import PenalisedClassifier, TrainingData, all_or_nothing, eta_path
+from evenrisk._validation import check_number
 from evenrisk.calibration import Steps
 from evenrisk.distances import Distance
-from evenrisk.losses import LOGISTIC, Loss
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import LinearProblem, linear_scores
 from evenrisk.parity import Parity
 
 
-class FairLogisticRegression(FairLinearClassifier):
+class FairLogisticRegression(PenalisedClassifier):
     """Logistic regression whose scores have the same distribution in every group.
 
     Minimises mean log loss + alpha/2·‖w‖² + eta·E_f, where E_f adds up how far the groups' score
@@ -51,7 +53,7 @@ class FairLogisticRegression(FairLinearClassifier):
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs fewer of
         them; "auto" is "newton" up to 256 features and 50 pairs of cells wherever there is a penalty, and
-        "lbfgs" else. The walk up to eta is "auto" always.
+        "lbfgs" otherwise. The path up to eta always uses "auto".
         "momentum" is the paper's gradient descent; it wants standardised features and a `max_iter` in the
         thousands.
     fit_intercept : bool, default=True
@@ -149,11 +151,52 @@ class FairLogisticRegression(FairLinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _loss(self) -> Loss:
-        return LOGISTIC
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Aligned with X by position. Required
+            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            problem = self._problem(data)
+            for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
+                self._keep(problem, point, data)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the raw score g = Xw + b of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        return self._calibrated(linear_scores(X, self.coef_[0], self.intercept_[0]))
 
     def to_sklearn(self) -> Any:
-        """Give a plain scikit-learn LogisticRegression with the same probabilities.
+        """Return a plain scikit-learn LogisticRegression with the same probabilities.
 
         Returns
         -------
@@ -176,3 +219,15 @@ class FairLogisticRegression(FairLinearClassifier):
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_.copy()
         return model
+
+    def _problem(self, data: TrainingData) -> LinearProblem:
+        """Return mean log loss + alpha/2·‖w‖² + eta·E_f, a function of (w, b)."""
+        scores = self._score_objective(LOGISTIC, data)
+        alpha = check_number("alpha", self.alpha, low=0)
+        return LinearProblem(scores, data.X, alpha=alpha, fit_intercept=self.fit_intercept)
+
+    def _start(self, problem: LinearProblem) -> np.ndarray | None:
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        w, b = self._line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
+        return problem.theta_of(w, b)

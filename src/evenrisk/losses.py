@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from evenrisk._types import Array
-from evenrisk._xp import namespace, sigmoid
+from evenrisk._xp import Array, namespace, sigmoid
 
 
 class Loss(NamedTuple):
@@ -21,9 +20,10 @@ class Loss(NamedTuple):
     name: str
     value_gradient: Callable[[Array, Array], tuple[Array, Array]]  # (y, g) → ℓ, ∂ℓ/∂g
     curvature: Callable[[Array, Array], Array]  # (y, g) → ∂²ℓ/∂g², a non-negative stand-in at kinks
+    kinked: bool = False  # whether the slope jumps somewhere, and the curvature is 0
 
     def rows(self, block: slice) -> Loss:
-        """Give the loss of some rows; these losses are the same for all."""
+        """Return the loss of some rows; these losses are the same for all."""
         return self
 
 
@@ -82,13 +82,14 @@ class SmoothedHinge(NamedTuple):
 
     mu: float
     a: Array
+    kinked: bool = False
 
     def rows(self, block: slice) -> SmoothedHinge:
-        """Give the loss of some rows."""
+        """Return the loss of some rows."""
         return SmoothedHinge(self.mu, self.a[block])
 
     def slope(self, y: Array, g: Array) -> Array:
-        """Give u, between 0 (margin kept) and 1 (margin violated)."""
+        """Return u, between 0 (margin kept) and 1 (margin violated)."""
         xp = namespace(g)
         u = self.a + (1 - (2 * y - 1) * g) / self.mu
         return xp.where(u < 0, 0 * u, xp.where(u > 1, 1 + 0 * u, u))
@@ -105,5 +106,5 @@ class SmoothedHinge(NamedTuple):
 
 
 LOGISTIC = Loss("logistic", _logistic, _logistic_curvature)
-HINGE = Loss("hinge", _hinge, _hinge_curvature)
+HINGE = Loss("hinge", _hinge, _hinge_curvature, kinked=True)
 SQUARED_HINGE = Loss("squared_hinge", _squared_hinge, _squared_hinge_curvature)

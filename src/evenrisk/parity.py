@@ -3,6 +3,8 @@
 A rule is one function from the label to a stratum. Within a stratum every group is a *cell*, and pairs of
 cells are compared. Nothing downstream knows what a group or a label is.
 
+To add a rule, add an entry to `PARITIES`: scorers, reports and the command line are made from it.
+
 Conventions
 -----------
 y (n,) in {0, 1}; group (n,) in 0 … k−1; the cell of a row is ``stratum · k + group``, −1 where the rule
@@ -11,12 +13,44 @@ leaves the row out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, cast, namespace
+import numpy as np
+
+from evenrisk._validation import shown
+from evenrisk._xp import Array, Cells, as_array, cast, namespace
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """People who are compared with one another, and how a report speaks of them."""
+
+    name: str
+    rate: str  # the share of them above a cut-off, as an attribute of `Decisions`
+    rate_words: str  # the same in a sentence
+    outcome: str | None = None  # which outcome they have, where it tells who they are: "negative", "positive"
+
+    def words(self, outcomes: Mapping[str, str] | None = None, people: str = "people") -> str:
+        """Return who they are: 'everybody', 'people with two_year_recid = 0'.
+
+        `outcomes` has what the label is called ("name"), and its two values ("negative", "positive").
+        """
+        if outcomes is None or self.outcome is None:
+            return shown(self.name)
+        return f"{people} with {shown(outcomes['name'])} = {shown(outcomes[self.outcome])}"
+
+
+STRATA: dict[str, Stratum] = {
+    stratum.name: stratum
+    for stratum in (
+        Stratum("everybody", "selection_rate", "selection rate"),
+        Stratum("negatives", "fpr", "false-positive rate", "negative"),
+        Stratum("positives", "tpr", "true-positive rate", "positive"),
+    )
+}
+_BY_LABELS = {(0, 1): "everybody", (0,): "negatives", (1,): "positives"}  # labels of a stratum's rows
 
 
 @dataclass(frozen=True)
@@ -28,7 +62,7 @@ class Parity:
     name : str
         How the rule is called in tables and messages.
     strata : tuple of str
-        The names of the strata 0, 1, …
+        The names of the strata 0, 1, … Reports call a stratum by its name ("among repaid").
     stratum : callable
         Maps the labels y (n,) in {0, 1} to integers (n,) in −1 … len(strata) − 1. A rule with
         ``needs_label=False`` gets the group codes instead, of which it may use the length alone.
@@ -48,6 +82,38 @@ class Parity:
     strata: tuple[str, ...]
     stratum: Callable[[Array], Array]
     needs_label: bool = True
+
+    @property
+    def words(self) -> str:
+        """The name in a sentence: 'equalized odds'."""
+        return shown(self.name.replace("_", " "))
+
+    @property
+    def title(self) -> str:
+        """The name at the beginning of a sentence: 'Equalized odds'."""
+        return self.words[:1].upper() + self.words[1:]
+
+    def describe(self) -> tuple[Stratum, ...]:
+        """Return what each stratum is; one of a user's own is known by its name and by the labels it takes.
+
+        Returns
+        -------
+        tuple of Stratum
+            One per stratum.
+        """
+        code = np.asarray(self.stratum(np.array([0, 1])))
+        if code.shape != (2,):
+            raise ValueError(
+                f"`stratum` of {self.name!r} must map each label to its stratum, got an array of shape "
+                f"{code.shape} for 2 labels"
+            )
+        return tuple(self._stratum(name, np.flatnonzero(code == i)) for i, name in enumerate(self.strata))
+
+    def _stratum(self, name: str, labels: np.ndarray) -> Stratum:
+        if name in STRATA:
+            return STRATA[name]
+        same_people = STRATA[_BY_LABELS.get(tuple(labels.tolist()), "everybody")]
+        return Stratum(name, same_people.rate, same_people.rate_words)
 
     def cell_names(self, groups: list[str]) -> list[str]:
         """Name every cell in words, in the order of the cell codes."""
@@ -84,7 +150,7 @@ PARITIES: dict[str, Parity] = {
 
 
 def cell_codes(parity: Parity, y: Array | None, group: Array, n_groups: int) -> Array:
-    """Give the cell of each row, ``stratum · n_groups + group``, −1 = in none."""
+    """Return the cell of each row, ``stratum · n_groups + group``, −1 = in none."""
     stratum = cast(parity.stratum(y if parity.needs_label else group), group.dtype)
     code = stratum * n_groups + group
     return namespace(group).where(stratum < 0, 0 * code - 1, code)

@@ -1,20 +1,28 @@
-"""Where parity, losses, distances and solvers meet: the contract every estimator shares."""
+"""Where parity, losses, distances and solvers meet: what every estimator shares."""
 
-from evenrisk._estimator._base import FairClassifier
-from evenrisk._estimator._data import TrainingData, distinct_rows
-from evenrisk._estimator._diagnosis import diagnose
-from evenrisk._estimator._linear import FairLinearClassifier, LinearScores
-from evenrisk._estimator._path import Point
-from evenrisk._estimator._penalised import PenalisedClassifier, Problem
+from evenrisk._estimator._contract import (
+    FairClassifier,
+    PenalisedClassifier,
+    TrainingData,
+    all_or_nothing,
+    diagnose,
+    distinct_rows,
+    forget,
+)
+from evenrisk._estimator._path import PathPoint, eta_path, rungs
+from evenrisk._estimator._unseen import FOLDS, left_out_scores
 
 __all__ = [
+    "FOLDS",
     "FairClassifier",
-    "FairLinearClassifier",
-    "LinearScores",
+    "PathPoint",
     "PenalisedClassifier",
-    "Point",
-    "Problem",
     "TrainingData",
+    "all_or_nothing",
     "diagnose",
     "distinct_rows",
+    "eta_path",
+    "forget",
+    "left_out_scores",
+    "rungs",
 ]

@@ -1,9 +1,9 @@
-"""The hinge by multipliers: a few smooth problems whose minima lead to the hinge's own.
+"""The hinge by the method of multipliers: a few smooth problems whose minima lead to the hinge's own.
 
 The hinge has no curvature and a kink at every margin, where gradient methods stall. `SmoothedHinge` lies
-below it; each round minimises with it, moves the multipliers to the slopes found and lowers μ. The smoothed
+below it. Each round minimises with it, moves the multipliers to the slopes found and lowers μ. The smoothed
 minimum is a lower bound of the hinge's where the objective is convex, so the difference of the two values
-says how far there is to go, and the rounds end when it is below `tol` of the value.
+says how far there is to go. The rounds end when it is below `tol` of the value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._xp import to_numpy
+from evenrisk._xp import Array, as_array, namespace, to_numpy
 from evenrisk.losses import HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import Solution, lbfgs, newton
@@ -34,24 +34,26 @@ class HingeSolver:
 
     noise: float
     verbose: int = 0
-    multipliers: np.ndarray | None = field(default=None, init=False)
+    multipliers: Array | None = field(default=None, init=False)
 
     def __call__(
         self, objective: LinearObjective, theta: np.ndarray, *, tol: float, max_iter: int
     ) -> Solution:
-        """Give the minimum; its value is the hinge objective's."""
+        """Return the minimum; its value is the hinge objective's."""
         scores = objective.scores
         fresh = self.multipliers is None
         if not fresh and not theta[: objective.n_features].any():
             return _constant(objective)  # it was the minimum at a smaller η
-        a = np.full(len(scores.y), 0.5) if self.multipliers is None else self.multipliers
+        a = self.multipliers
+        if a is None:
+            a = as_array(np.full(len(scores.y), 0.5), scores.weight, dtype=namespace(scores.weight).float64)
         mu, n_iter = FIRST_MU if fresh else NEXT_MU, 0
         for left in reversed(range(ROUNDS)):
             smooth = objective.with_loss(SmoothedHinge(mu, a))
             enough = max(tol, INEXACT * mu)
             found = self._minimise(smooth, theta, enough, tol, max_iter - n_iter)
             theta, n_iter = found.theta, n_iter + found.n_iter
-            a = to_numpy(SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta)))
+            a = SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta))
             value = objective.with_loss(HINGE)(theta)[0]
             close = value - found.value <= tol * abs(value)
             # above `enough` it has converged by rounding or by idling: another round would not help
@@ -102,7 +104,7 @@ class HingeSolver:
 def _constant(objective: LinearObjective) -> Solution:
     """w = 0 and the best constant score, ±1 as the majority. All scores tie there, so that E_f = 0."""
     scores = objective.scores
-    theta = np.zeros(objective.n_features + objective.fit_intercept)
+    theta = np.zeros(objective.n_parameters)
     if objective.fit_intercept:
         theta[-1] = np.sign(2 * float((scores.weight * scores.y).sum()) / scores.total - 1)
     return Solution(theta, objective.with_eta(0.0)(theta)[0], 0.0, 0, True)

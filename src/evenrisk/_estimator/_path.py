@@ -1,4 +1,16 @@
-"""The warm path over η, to the solver's end or to a warning."""
+"""The path over η: from the unpenalised fit upwards, each point starting where the last one ended.
+
+Why a path. GA is singular where all scores tie, and no distance has a gradient there, so no fit may start at
+w = 0 with the penalty on. And the objective is not convex for η > 0: the path stays in the minimum that is
+connected with the unpenalised fit.
+
+Which points. Those asked for, and rungs 0.01, 0.0316, 0.1, … in between where the next step would be too
+wide. Rungs are fixed numbers, so that two fits share all rungs below both. They are solved roughly, and by
+the solver "auto" whatever the user chose, so that all solvers begin at the same point.
+
+Which solver. "auto" is Newton's method where a penalty is on and its matrices are small, else L-BFGS. A hinge
+has kinks and goes to `HingeSolver`. Newton's matrices are kept along the path: see `KeptCurvature`.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +25,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._estimator._hinge import HingeSolver
 from evenrisk._validation import tell
-from evenrisk.losses import HINGE
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import RENEW, WIDE, Solution, ladder, lbfgs, momentum, newton
+from evenrisk.solvers import RENEW, Solution, lbfgs, momentum, newton
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
 DAMPING = 1e-5  # of the curvature that a column's spread would give it
 ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
+FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
+WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
 
 
-class Settings(NamedTuple):
+class SolverSettings(NamedTuple):
     """What the user may say about the solver."""
 
     solver: str
@@ -32,7 +45,7 @@ class Settings(NamedTuple):
     verbose: int
 
 
-class Point(NamedTuple):
+class PathPoint(NamedTuple):
     """A point of the path: η, its solution, and the iterations spent since the point before."""
 
     eta: float
@@ -41,28 +54,24 @@ class Point(NamedTuple):
     plain: np.ndarray | None = None  # θ at η = 0, where the path began there
 
 
-def walk(
-    objective: LinearObjective, start: np.ndarray | None, etas: Sequence[float], settings: Settings
-) -> Iterator[Point]:
-    """Yield the minimum at each η, walking upwards from the η = 0 fit unless a start is given.
-
-    The way there is "auto" whatever the solver, so that all solvers begin at the same point.
-    """
-    eps = float(np.finfo(objective.X.dtype).eps)
-    tol = max(settings.tol, 100 * eps)  # float32 has no finer gradient
-    minimise = _minimiser(objective, settings, 50 * eps)
-    nothing = np.zeros(objective.n_features + objective.fit_intercept)
-    if start is not None and not start[: objective.n_features].any():
-        start = None  # every distance is blind at w = 0
+def eta_path(
+    problem: LinearObjective, etas: Sequence[float], settings: SolverSettings, start: np.ndarray | None = None
+) -> Iterator[PathPoint]:
+    """Yield the minimum at each η, in ascending order, from the η = 0 fit or from `start`."""
+    tol = max(settings.tol, 100 * problem.eps)  # float32 has no finer gradient
+    minimise = _minimiser(problem, settings, 50 * problem.eps)
+    nothing = np.zeros(problem.n_parameters)
+    if start is not None and not start[: problem.n_features].any():
+        start = None  # no distance has a gradient at w = 0
     theta, first, n_iter = nothing if start is None else start, None, 0
-    wanted = set(etas)
-    for eta in _steps(wanted) if start is None else sorted(wanted):
-        here = objective.with_eta(eta)
-        exact = tol if eta in wanted else max(tol, ON_THE_WAY)
-        last = settings.solver if eta in wanted else "auto"
+    asked = set(etas)
+    for eta in _steps(asked) if start is None else sorted(asked):
+        here = problem.with_eta(eta)
+        exact = tol if eta in asked else max(tol, ON_THE_WAY)
+        last = settings.solver if eta in asked else "auto"
         solution = minimise(here, theta, exact, last)
         n_iter += solution.n_iter
-        if eta in wanted and first is not None and solution.value > here(nothing)[0]:
+        if eta in asked and first is not None and solution.value > here(nothing)[0]:
             # worse than having learned nothing: the path followed a basin that should have been left
             solvers = ("momentum",) if last == "momentum" else ("lbfgs", "newton")
             others = [minimise(here, first, exact, solver) for solver in solvers]
@@ -70,32 +79,40 @@ def walk(
             solution = min(solution, *others, key=lambda each: each.value)
         theta = solution.theta
         first = theta if first is None else first
-        if eta in wanted:
-            _say_if_not_converged(solution, eta, tol, settings.max_iter)
-            yield Point(eta, solution, n_iter, first if start is None else None)
+        if eta in asked:
+            _warn_if_not_converged(solution, eta, tol, settings.max_iter)
+            yield PathPoint(eta, solution, n_iter, first if start is None else None)
             n_iter = 0
 
 
-def _steps(wanted: set[float]) -> list[float]:
-    """Give 0, then the wanted η, with rungs of the ladder where the next step would be too wide."""
+def rungs(eta: float) -> list[float]:
+    """Return the rungs 0.01, 0.0316, 0.1, … below η."""
+    found: list[float] = []
+    while FIRST_RUNG * RUNG_RATIO ** len(found) < eta * (1 - 1e-9):
+        found.append(FIRST_RUNG * RUNG_RATIO ** len(found))
+    return found
+
+
+def _steps(asked: set[float]) -> list[float]:
+    """Return 0, then the η asked for, with rungs where the next step would be too wide."""
     steps, below = [0.0], 0.0
-    for eta in sorted(wanted - {0.0}):
+    for eta in sorted(asked - {0.0}):
         if eta > WIDE * below:
-            steps += [rung for rung in ladder(eta) if rung > below]
+            steps += [rung for rung in rungs(eta) if rung > below]
         steps.append(eta)
         below = eta
     return steps
 
 
 def _minimiser(
-    objective: LinearObjective, settings: Settings, noise: float
+    problem: LinearObjective, settings: SolverSettings, noise: float
 ) -> Callable[[LinearObjective, np.ndarray, float, str], Solution]:
-    """Give what solves one point: (objective, start, tol, solver) → solution."""
+    """Return the function that solves one point: (problem, start, tol, solver) → solution."""
     max_iter, verbose = settings.max_iter, settings.verbose
-    kinked = objective.scores.loss is HINGE
+    kinked = problem.scores.loss.kinked
     hinge = HingeSolver(noise, verbose)
-    metric = cache(objective.metric)  # a look at all rows: only where it is used
-    pays, kept = newton_pays(objective), KeptCurvature(objective)
+    metric = cache(problem.metric)  # a look at all rows: only where it is used
+    pays, kept = newton_pays(problem), KeptCurvature(problem)
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
@@ -123,53 +140,51 @@ class KeptCurvature:
     """Curvature matrices along a path: loss part + 2η·JᵀJ, both parts kept from one η to the next.
 
     A matrix costs as much as several gradients, and a point of the path begins where the last one ended: the
-    parts taken for the last η give the next one's matrix without another look at the rows.
+    parts taken for the last η make the next one's matrix without another look at the rows.
 
     A row far out on the sigmoid bends nothing any more, and a rare column is all such rows: Newton's step
     along it would have no bound. So every column keeps a little of the curvature its spread would give it.
     """
 
-    def __init__(self, objective: LinearObjective) -> None:
-        self.objective = objective
+    def __init__(self, problem: LinearObjective) -> None:
+        self.problem = problem
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
         self.age = 0  # iterations since they were taken
         self.end: np.ndarray | None = None  # where the last point ended
+        self._fresh = False  # whether the point being solved may begin with the kept parts
 
     @cached_property
     def damping(self) -> np.ndarray:
         """What is added to every matrix (m, m)."""
-        damping = np.zeros(self.objective.n_features + self.objective.fit_intercept)
-        damping[: self.objective.n_features] = DAMPING * self.objective.row_moments[1].diagonal()
+        damping = np.zeros(self.problem.n_parameters)
+        damping[: self.problem.n_features] = DAMPING * self.problem.row_moments[1].diagonal()
         return np.diag(damping)
 
-    def minimise(self, objective: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
-        """Newton from θ; its first matrix may be the kept one."""
-        asked = 0
-        elsewhere = self.end is None or not np.array_equal(theta, self.end)
-
-        def curvature(theta: np.ndarray) -> np.ndarray:
-            nonlocal asked
-            old = asked or elsewhere or self.age >= RENEW
-            if self.parts is None or old or not self.parts[1].any():
-                self.parts, self.age = objective.curvature_parts(theta), 0
-            asked += 1
-            bend, gram = self.parts
-            return bend + 2 * objective.scores.eta * gram + self.damping
-
-        solution = newton(objective, theta, curvature=curvature, **settings)
+    def minimise(self, problem: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
+        """Run Newton's method from θ; its first matrix may be the kept one."""
+        here = self.end is not None and np.array_equal(theta, self.end)
+        self._fresh = here and self.age < RENEW
+        solution = newton(problem, theta, curvature=lambda at: self._matrix(problem, at), **settings)
         self.age += solution.n_iter
         self.end = solution.theta
         return solution
 
+    def _matrix(self, problem: LinearObjective, theta: np.ndarray) -> np.ndarray:
+        if self.parts is None or not self._fresh or not self.parts[1].any():
+            self.parts, self.age = problem.curvature_parts(theta), 0
+        self._fresh = False  # asked again within a point, the matrix is wanted at another θ
+        bend, gram = self.parts
+        return bend + 2 * problem.scores.eta * gram + self.damping
 
-def newton_pays(objective: LinearObjective) -> bool:
+
+def newton_pays(problem: LinearObjective) -> bool:
     """Whether forming the curvature costs little beside the steps it saves: few features, few pairs."""
-    penalty = objective.scores.penalty
+    penalty = problem.scores.penalty
     pairs = 0 if penalty is None else len(penalty.cells.pairs)
-    return objective.n_features <= FEW_FEATURES and pairs <= FEW_PAIRS
+    return problem.n_features <= FEW_FEATURES and pairs <= FEW_PAIRS
 
 
-def _say_if_not_converged(solution: Solution, eta: float, tol: float, max_iter: int) -> None:
+def _warn_if_not_converged(solution: Solution, eta: float, tol: float, max_iter: int) -> None:
     if not solution.converged:
         steep = solution.gradient_norm > tol
         where = f"a gradient of {solution.gradient_norm:.1e}, above" if steep else "the hinge not within"

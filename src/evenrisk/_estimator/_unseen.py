@@ -1,50 +1,83 @@
-"""What a linear model would have scored a training row had it not seen that row, for its calibration.
+"""Scores of training rows from models that have not seen them: what a calibration is fitted to.
 
 A map fitted to scores of rows that the model has learned is too sure: with a hundred columns and some
-thousand rows calibration made unseen people's log loss worse than none. To leave out row i takes
-x_i·slope_i away from the gradient, and one step of Newton answers that::
+thousand rows calibration made unseen people's log loss worse than none, and a kernel machine may learn its
+rows by heart.
+
+A linear model answers by one step of Newton's method for every row (`left_out_scores`). To leave out row i
+takes x_i·slope_i away from the gradient, and the step is::
 
     g_i + q_i·slope_i / (1 − q_i·ℓ''_i/W),   q_i = x_iᵀH⁻¹x_i
 
-slope_i the objective's derivative in g_i for one row, H its curvature, W the total weight;
-ℓ'' is that of one row too.
+slope_i the objective's derivative in g_i for one row, H its curvature, W the total weight; ℓ'' is that of
+one row too. Other models are fitted five more times, each time without a fifth of the rows
+(`cross_fitted_scores`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from evenrisk._xp import blocks, to_numpy
-from evenrisk.losses import HINGE
+from evenrisk._xp import Array, as_array, blocks, to_numpy
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import ridged_inverse
+
+if TYPE_CHECKING:
+    from evenrisk._estimator._contract import TrainingData
 
 MOST_FEATURES = 1000  # H is (d, d), and every row asks for a product with it
 MOST_OWN = 0.9  # share of its own score that a row may have: one that is alone in its column has all of it
 RIDGE = 1e-10
+FOLDS = 5
 
 
-def unseen_scores(
+def left_out_scores(
     objective: LinearObjective, theta: np.ndarray, rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """Give g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach.
+    """Return g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach.
 
     `rows` (n,) says how many rows each one stands for; None is its weight in the loss. With class weights a
     row has more or less than a unit of the loss.
     """
     scores = objective.scores
-    rows = scores.weight if rows is None else rows
+    rows = to_numpy(scores.weight) if rows is None else rows
     raw = objective.raw_scores(theta)
     g = np.array(to_numpy(raw), dtype=np.float64)
-    if scores.loss is HINGE or objective.n_features > MOST_FEATURES:
+    if scores.loss.kinked or objective.n_features > MOST_FEATURES:
         return g  # a hinge bends nowhere
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
-    M = ridged_inverse(objective.curvature(theta), RIDGE)
+    inverse = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
-        X, people = objective.rows_of(block), np.where(rows[block] > 0, rows[block], 1.0)
-        q = ((X @ M) * X).sum(axis=1)
-        bend = scores.loss.rows(block).curvature(scores.y[block], g[block])
-        own = q * bend * (scores.weight[block] / people) / scores.total
-        one = slope[block] / people
-        g[block] += q * one / (1 - np.minimum(own, MOST_OWN))
+        q = to_numpy(_products(objective.rows_of(block), inverse))
+        people = np.where(rows[block] > 0, rows[block], 1.0)
+        bend = scores.loss.rows(block).curvature(to_numpy(scores.y[block]), g[block])
+        own = q * bend * (to_numpy(scores.weight[block]) / people) / scores.total
+        g[block] += q * (slope[block] / people) / (1 - np.minimum(own, MOST_OWN))
     return g
+
+
+def _products(X: Array, M: np.ndarray) -> Array:
+    """Return xᵀMx of every row."""
+    return ((X @ as_array(M, X)) * X).sum(axis=1)
+
+
+def cross_fitted_scores(
+    data: TrainingData,
+    g: np.ndarray,
+    fold: np.ndarray,
+    refit: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return raw scores (n,), each row's from a model fitted without the rows of its fold (0 … FOLDS − 1).
+
+    `refit(train, test)` fits some rows and returns the scores of others, both by index. Rows whose fold
+    cannot be left out, because a label or a cell would be empty, keep their scores g.
+    """
+    out = np.array(g, dtype=np.float64)
+    for k in range(FOLDS):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        if len(test) and data.is_complete(train):
+            out[test] = refit(train, test)
+    return out

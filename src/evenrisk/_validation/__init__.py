@@ -1,9 +1,9 @@
-"""The door: every input check, its wording, and the exceptions and warnings that are public.
+"""Every input check, its wording, and the exceptions and warnings that are public.
 
 Conventions
 -----------
 A message says what is required and what came. Rows of weight 0 are absent: they are dropped here, once, so
-that no room below can tell them from rows that were never there.
+that no code below can tell them from rows that were never there.
 """
 
 from evenrisk._validation._arrays import (
@@ -23,9 +23,11 @@ from evenrisk._validation._arrays import (
     check_weight,
     guessed_label,
     listed,
+    merged,
     refuse_masked,
 )
 from evenrisk._validation._groups import (
+    MAX_GROUPS,
     NUMBER,
     SMALL_CELL,
     Groups,
@@ -49,6 +51,7 @@ from evenrisk._validation._warnings import (
 )
 
 __all__ = [
+    "MAX_GROUPS",
     "NUMBER",
     "SMALL_CELL",
     "BudgetWarning",
@@ -81,6 +84,7 @@ __all__ = [
     "guessed_label",
     "install_hint",
     "listed",
+    "merged",
     "refuse_masked",
     "shown",
     "tell",

@@ -71,23 +71,27 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def check_weight(sample_weight: Any, n: int, dtype: Any = np.float64) -> np.ndarray:
+def check_weight(
+    sample_weight: Any, n: int, dtype: Any = np.float64, *, name: str = "sample_weight"
+) -> np.ndarray:
     """Weights (n,): finite, none negative, not all 0. None is a view of one 1, which takes no memory."""
     if sample_weight is None:
         return np.broadcast_to(np.ones((), dtype=dtype), (n,))
-    refuse_masked("sample_weight", sample_weight)
+    refuse_masked(name, sample_weight)
     try:
-        weight = _numbers("sample_weight", sample_weight, dtype)
+        weight = _numbers(name, sample_weight, dtype)
     except ValueError as error:
+        if name != "sample_weight":
+            raise
         raise ValueError(f"{error}. Groups are passed as `sensitive_features=`") from error
     if weight.shape != (n,):
-        raise ValueError(f"`sample_weight` must have shape ({n},), one weight per row, got {weight.shape}")
+        raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {weight.shape}")
     if not np.isfinite(weight).all():
-        raise ValueError(f"`sample_weight` must be finite, got {_first_bad(weight, ~np.isfinite(weight))}")
+        raise ValueError(f"`{name}` must be finite, got {_first_bad(weight, ~np.isfinite(weight))}")
     if (weight < 0).any():
-        raise ValueError(f"`sample_weight` must not be negative, got {_first_bad(weight, weight < 0)}")
+        raise ValueError(f"`{name}` must not be negative, got {_first_bad(weight, weight < 0)}")
     if not weight.any():
-        raise ValueError(f"`sample_weight` must have a positive entry, got {n} zeros")
+        raise ValueError(f"`{name}` must have a positive entry, got {n} zeros")
     return weight
 
 
@@ -184,20 +188,20 @@ def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
         ) from error
 
 
-def check_scores(y_score: Any) -> np.ndarray:
+def check_scores(y_score: Any, *, name: str = "y_score") -> np.ndarray:
     """Scores (n,): finite numbers; float16 and float32 stay as they are."""
-    refuse_masked("y_score", y_score)
-    score = _numbers("y_score", y_score)
+    refuse_masked(name, y_score)
+    score = _numbers(name, y_score)
     if score.ndim == 2 and score.shape[1] == 1:
         score = score[:, 0]
     if score.ndim != 1:
-        raise ValueError(f"`y_score` must have one score per row, shape (n,), got shape {score.shape}")
+        raise ValueError(f"`{name}` must have one score per row, shape (n,), got shape {score.shape}")
     if score.size == 0:
-        raise ValueError("`y_score` must have at least 1 row, got 0")
+        raise ValueError(f"`{name}` must have at least 1 row, got 0")
     if lost := merged(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
-        raise ValueError(f"`y_score` must be numbers that differ in float64 too, got {lost}")
+        raise ValueError(f"`{name}` must be numbers that differ in float64 too, got {lost}")
     if not np.isfinite(score).all():
-        raise ValueError(f"`y_score` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
+        raise ValueError(f"`{name}` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
     return score
 
 

@@ -59,30 +59,30 @@ def group_name(label: Any) -> str:
     return str(label.item() if isinstance(label, np.generic) else label)
 
 
-def check_groups(sensitive_features: Any, n: int) -> Groups:
+def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_features") -> Groups:
     """Encode the protected attribute: one column, or several crossed into intersectional groups."""
-    columns = group_columns(sensitive_features)
+    columns = group_columns(sensitive_features, name)
     encoded = []
-    for name, column in columns:
-        check_length("sensitive_features", len(column), n)
-        encoded.append(_factorize(name, column))
+    for title, column in columns:
+        check_length(name, len(column), n)
+        encoded.append(_factorize(name, title, column))
     code, labels = encoded[0]
     if len(encoded) > 1:
         code, labels = _cross(encoded)
     if len(labels) < 2:
         came = f" ({listed(labels)})" if len(labels) else ""
-        raise ValueError(f"`sensitive_features` must have 2 or more groups, got {len(labels)}{came}")
+        raise ValueError(f"`{name}` must have 2 or more groups, got {len(labels)}{came}")
     if len(labels) > MAX_GROUPS:
         raise ValueError(
-            f"`sensitive_features` must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
+            f"`{name}` must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
             f"in {n} rows: cut a measured attribute into classes first"
         )
     groups = Groups(code.astype(np.int32), labels)
     names = groups.names
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(each for each in names if names.count(each) > 1)
         raise ValueError(
-            f"`sensitive_features` must have groups of different names, got {names.count(twice)} groups that "
+            f"`{name}` must have groups of different names, got {names.count(twice)} groups that "
             f"are written {twice}"
         )
     return groups
@@ -97,55 +97,56 @@ def check_codes(code: np.ndarray, n_cells: int) -> None:
         )
 
 
-def check_cells(code: np.ndarray, names: Sequence[str], *, warn: bool = True, stacklevel: int = 2) -> None:
+def check_cells(
+    code: np.ndarray,
+    names: Sequence[str],
+    *,
+    name: str = "sensitive_features",
+    warn: bool = True,
+    stacklevel: int = 2,
+) -> None:
     """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
     check_codes(code, len(names))
     counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
-    empty = [name for name, count in zip(names, counts, strict=True) if count == 0]
+    empty = [each for each, count in zip(names, counts, strict=True) if count == 0]
     if empty:
-        raise ValueError(
-            f"`sensitive_features` must leave rows in every compared cell, got none in: {'; '.join(empty)}"
-        )
+        raise ValueError(f"`{name}` must leave rows in every compared cell, got none in: {'; '.join(empty)}")
     if not warn:
         return
-    small = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < SMALL_CELL]
+    small = [f"{each} ({count})" for each, count in zip(names, counts, strict=True) if count < SMALL_CELL]
     if small:
         message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
         warnings.warn(message, SmallCellWarning, stacklevel=stacklevel + 1)
 
 
-def group_columns(values: Any) -> list[tuple[str, Any]]:
+def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[str, Any]]:
     """Split the attribute into named one-dimensional columns."""
     import narwhals as nw
 
     if isinstance(values, Mapping):
-        opened = {str(name): (column, _opened(column)) for name, column in values.items()}
+        opened = {str(title): (column, _opened(column)) for title, column in values.items()}
         columns = [
-            (name, _values(series) if isinstance(series, nw.Series) else strict(column))
-            for name, (column, series) in opened.items()
+            (title, _values(series) if isinstance(series, nw.Series) else strict(column))
+            for title, (column, series) in opened.items()
         ]
         if not columns or any(column.ndim != 1 for _, column in columns):
-            raise ValueError(f"`sensitive_features` must map names to columns, got {values!r:.60}")
+            raise ValueError(f"`{name}` must map names to columns, got {values!r:.60}")
         return columns
     frame = _opened(values)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
-            raise ValueError("`sensitive_features` must have at least 1 column, got a frame with none")
+            raise ValueError(f"`{name}` must have at least 1 column, got a frame with none")
         return [(str(column.name), _values(column)) for column in frame.iter_columns()]
     if isinstance(frame, nw.Series):
         return [(str(frame.name or ""), _values(frame))]
     array = strict(values)
     if array.ndim == 0:
-        raise ValueError(
-            f"`sensitive_features` must be the column itself, one entry per row, got {values!r:.60}"
-        )
+        raise ValueError(f"`{name}` must be the column itself, one entry per row, got {values!r:.60}")
     if array.ndim == 1:
         return [("", array)]
     if array.ndim == 2 and array.shape[1] > 0:
         return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
-    raise ValueError(
-        f"`sensitive_features` must be one column or several, shape (n,) or (n, m), got {array.shape}"
-    )
+    raise ValueError(f"`{name}` must be one column or several, shape (n,) or (n, m), got {array.shape}")
 
 
 def _opened(values: Any) -> Any:
@@ -170,19 +171,19 @@ def _values(series: Any) -> np.ndarray:
     return strict(series.to_native()) if series.implementation.is_pyarrow() else series.to_numpy()
 
 
-def _factorize(name: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Code a column by its sorted distinct values."""
+def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Code a column by its sorted distinct values; `name` is the argument, `title` the column of it."""
     if column.ndim != 1:
-        raise ValueError(f"`sensitive_features` must have one value per row, got shape {column.shape[1:]}")
-    code, found = factorize("sensitive_features", column)
-    again, labels = factorize("sensitive_features", _objects(found))
+        raise ValueError(f"`{name}` must have one value per row, got shape {column.shape[1:]}")
+    code, found = factorize(name, column)
+    again, labels = factorize(name, _objects(found))
     code = np.append(again, -1)[code]
     if (code < 0).any():
         rows = np.flatnonzero(code < 0)
-        where = f" in {name!r}" if name else ""
+        where = f" in {title!r}" if title else ""
         listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
         raise ValueError(
-            f"`sensitive_features` must not have missing values, got {len(rows)}{where} (row {listed}). "
+            f"`{name}` must not have missing values, got {len(rows)}{where} (row {listed}). "
             "Drop those rows or give them a group of their own"
         )
     labels = np.asarray(labels)

@@ -1,4 +1,4 @@
-"""What both share: the parameters, the plain fit, and the step back inside the bound."""
+"""What both baselines share: the parameters, the plain fit, and the step back inside the bound."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._estimator import FairClassifier, LinearScores, TrainingData
+from evenrisk._estimator import FairClassifier, TrainingData
 from evenrisk._validation import check_flag, check_number, tell
 from evenrisk.losses import LOGISTIC
-from evenrisk.objective import LinearObjective, ScoreObjective
+from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective, linear_scores
 from evenrisk.parity import PARITIES
 from evenrisk.solvers import Solution, lbfgs
 
@@ -19,7 +20,7 @@ ROUNDING = 1e-9  # covariances this far outside the bound count as on it
 REPAIRS = 20  # Newton steps back to the bound; the covariance is piecewise linear, a few do
 
 
-class CovarianceBound(LinearScores, FairClassifier):
+class CovarianceBound(FairClassifier):
     """Logistic regression with |covariance| ≤ c."""
 
     _no_constraint: ClassVar[str] = "c=np.inf"
@@ -30,6 +31,24 @@ class CovarianceBound(LinearScores, FairClassifier):
     fit_intercept: bool
     max_iter: int
     tol: float
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the raw score g = Xw + b of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        return linear_scores(self._validated(X, reset=False), self.coef_[0], self.intercept_[0])
 
     def _check_parameters(self) -> None:
         _check_bound(self.c)
@@ -42,14 +61,14 @@ class CovarianceBound(LinearScores, FairClassifier):
     def _constraint(self) -> str:
         return f"when c is finite, got None with c={self.c}" if np.isfinite(self.c) else ""
 
-    def _objective(self, data: TrainingData) -> LinearObjective:
-        """Mean log loss + α/2‖w‖²."""
+    def _problem(self, data: TrainingData) -> LinearProblem:
+        """Return mean log loss + α/2‖w‖², without the bound."""
         scores = ScoreObjective(LOGISTIC, data.y, data.weight)
-        return LinearObjective(scores, data.X, alpha=self.alpha, fit_intercept=self.fit_intercept)
+        return LinearProblem(scores, data.X, alpha=self.alpha, fit_intercept=self.fit_intercept)
 
-    def _settings(self, data: TrainingData) -> dict[str, Any]:
-        """Give L-BFGS its stopping rule; float32 has no finer gradient than 100 roundings."""
-        eps = float(np.finfo(data.X.dtype).eps)
+    def _settings(self, problem: LinearObjective) -> dict[str, Any]:
+        """Return L-BFGS's stopping rule; float32 has no finer gradient than 100 roundings."""
+        eps = problem.eps
         return {"tol": max(self.tol, 100 * eps), "max_iter": int(self.max_iter), "noise": 50 * eps}
 
     def _plain(self, objective: LinearObjective, settings: dict[str, Any]) -> Solution:
@@ -65,23 +84,23 @@ class CovarianceBound(LinearScores, FairClassifier):
             )
         return solution
 
-    def _keep(self, theta: np.ndarray, objective: LinearObjective, data: TrainingData) -> None:
+    def _keep(self, theta: np.ndarray, problem: LinearProblem, data: TrainingData) -> None:
         """Set the fitted attributes that both models have."""
-        d = objective.n_features
-        b = float(theta[d]) if self.fit_intercept else 0.0
-        self.__dict__.update(self._coefficients(data, theta[:d], b))
-        self.objective_ = objective(theta)[0]
+        for name, value in problem.attributes(theta).items():
+            setattr(self, name, value)
+        self.objective_ = problem(theta)[0]
+        self._remember(data)
 
 
 def group_shares(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
-    """Give share (n,) and z̄ of every group (k,), in float64."""
+    """Return share (n,) and z̄ of every group (k,), in float64."""
     assert data.groups is not None
     share = data.weight.astype(np.float64) / float(data.weight.sum(dtype=np.float64))
     return share, np.bincount(data.groups.code, weights=share, minlength=len(data.groups.labels))
 
 
 def independent(k: int) -> slice:
-    """Select the groups whose covariances are bounded: one of two, or all."""
+    """Return the groups whose covariances are bounded: one of two, or all."""
     return slice(1, 2) if k == 2 else slice(0, k)
 
 

@@ -6,17 +6,18 @@ is solved to the end by the method of multipliers around L-BFGS, so X may be spa
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData
+from evenrisk._estimator import TrainingData, all_or_nothing, forget
 from evenrisk._validation import tell
 from evenrisk._xp import segment_dot
 from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import lbfgs
+from evenrisk.solvers import Solution, lbfgs
 
 RHO = 10.0  # stiffness beside a curvature of at most ¼ per unit: a round cuts the error 40 times or more
 ROUNDS = 50
@@ -112,52 +113,65 @@ class ZafarDP(CovarianceBound):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _fit(self, data: TrainingData) -> None:
-        objective, settings = self._objective(data), self._settings(data)
-        solution = self._plain(objective, settings)
-        theta, self.n_iter_ = solution.theta, solution.n_iter
-        self.__dict__.pop("covariance_", None)
-        if data.groups is not None:
-            A = covariance_rows(data, self.fit_intercept)
-            if np.abs(A @ theta).max() > self.c:
-                ended = multipliers(objective, theta, A[independent(len(A))], float(self.c), settings)
-                theta, self.n_iter_ = ended.theta, self.n_iter_ + ended.n_iter
-                self._warn(ended, settings)
-            self.covariance_ = A @ theta
-        self._keep(theta, objective, data)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the model.
 
-    def _warn(self, ended: Ended, settings: dict[str, Any]) -> None:
-        """Say so where the solver did not get to the end."""
-        if not ended.converged:
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Aligned with X by position. Required
+            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            problem = self._problem(data)
+            settings = self._settings(problem)
+            solution = self._plain(problem, settings)
+            theta, self.n_iter_ = solution.theta, solution.n_iter
+            forget(self, "covariance_")
+            if data.groups is not None:
+                A = covariance_rows(problem.X, data, self.fit_intercept)
+                if np.abs(A @ theta).max() > self.c:
+                    bounded = multipliers(problem, theta, A[independent(len(A))], float(self.c), settings)
+                    theta, self.n_iter_ = bounded.theta, self.n_iter_ + bounded.n_iter
+                    self._warn_if_not_converged(bounded, settings)
+                self.covariance_ = A @ theta
+            self._keep(theta, problem, data)
+        return self
+
+    def _warn_if_not_converged(self, bounded: Solution, settings: dict[str, Any]) -> None:
+        if not bounded.converged:
             tell(
-                f"the fit under |covariance| <= {self.c} stopped after {ended.n_iter} iterations with a "
-                f"gradient of {ended.gradient_norm:.1e} (tol={settings['tol']:.1e}) before it had settled. "
+                f"the fit under |covariance| <= {self.c} stopped after {bounded.n_iter} iterations with a "
+                f"gradient of {bounded.gradient_norm:.1e} (tol={settings['tol']:.1e}) before it had settled. "
                 f"Raise max_iter (now {self.max_iter}) or tol, or standardise the features",
                 ConvergenceWarning,
             )
 
 
-class Ended(NamedTuple):
-    """Where the method of multipliers ended."""
-
-    theta: np.ndarray
-    n_iter: int
-    gradient_norm: float
-    converged: bool
-
-
-def covariance_rows(data: TrainingData, fit_intercept: bool) -> np.ndarray:
+def covariance_rows(X: Any, data: TrainingData, fit_intercept: bool) -> np.ndarray:
     """a = Σ q·x of every group (k, m): its covariance is a·θ. The intercept's entry is 0."""
     assert data.groups is not None
     share, size = group_shares(data)
-    sums = segment_dot(share, data.groups.code, len(size), data.X)
+    sums = segment_dot(share, data.groups.code, len(size), X)
     A = sums - size[:, None] * sums.sum(axis=0)
     return np.hstack([A, np.zeros((len(size), 1))]) if fit_intercept else A
 
 
 def multipliers(
     objective: LinearObjective, theta: np.ndarray, A: np.ndarray, c: float, settings: dict[str, Any]
-) -> Ended:
+) -> Solution:
     """Minimise F(θ) under |Aθ| ≤ c: F + ρ/2·‖t − clip(t, ±c)‖² with t = Aθ + λ/ρ, then λ = ρ·(t − clip t).
 
     Rows of A are put on the scale a·M·a = 1, M the metric, so that ρ means the same for all data.
@@ -191,4 +205,4 @@ def multipliers(
         if settled or solution.n_iter == settings["max_iter"]:
             break
     theta = inside(theta, lambda at: A @ at, lambda at: A, metric, c)
-    return Ended(theta, n_iter, solution.gradient_norm, solution.converged and settled)
+    return replace(solution, theta=theta, n_iter=n_iter, converged=solution.converged and settled)

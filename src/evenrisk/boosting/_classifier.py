@@ -1,4 +1,4 @@
-"""What fair LightGBM and fair XGBoost share: fit's door, evaluation sets, the fitted attributes."""
+"""What fair LightGBM and fair XGBoost share: the fit, evaluation sets, the fitted attributes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,30 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from evenrisk._estimator import FairClassifier, TrainingData, diagnose
-from evenrisk._validation import check_features, check_member, check_number
+from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, diagnose, forget
+from evenrisk._validation import (
+    MissingSensitiveFeatures,
+    check_binary,
+    check_cells,
+    check_features,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+    check_weight,
+    listed,
+)
 from evenrisk._xp import is_sparse
-from evenrisk.boosting._rounds import Descent
-from evenrisk.boosting._sets import check_set, listed_sets
-from evenrisk.boosting._training import Evaluation, Stopping, Trees, boost
+from evenrisk.boosting._rounds import Descent, EvaluationScores, StoppingRule, Trees, boost
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
-from evenrisk.parity import PARITIES, Parity
+from evenrisk.parity import PARITIES, Parity, make_cells
 
 DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
 
 
-class Rows(NamedTuple):
+class LibraryRows(NamedTuple):
     """Rows in the library's terms, to fit or to evaluate."""
 
     X: Any
@@ -35,27 +44,14 @@ class Rows(NamedTuple):
     objective: ScoreObjective | None  # None where there is no penalty
 
 
-class Fitted(NamedTuple):
-    """What a library gives back."""
+class TrainedModel(NamedTuple):
+    """A model of the library, and how its training went."""
 
     booster: Any
     n_trees: int
     results: dict[str, dict[str, list[float]]]  # of the evaluation sets
     scores: np.ndarray | None = None  # g of the training rows, where they are known already
-
-
-def seed_of(random_state: Any) -> int:
-    """A number as it is, as the libraries take it; a generator's next."""
-    if isinstance(random_state, (int, np.integer)):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def named(found: dict[str, list[float]], loss: str) -> dict[str, list[float]]:
-    """Call a library's log loss as ours is called; without a penalty it is the objective."""
-    if loss not in found:
-        return found
-    return {"objective": found[loss], "log_loss": found[loss]} | {k: v for k, v in found.items() if k != loss}
+    curve: np.ndarray | None = None  # the training objective, with a penalty only
 
 
 class BoostedClassifier(FairClassifier):
@@ -104,15 +100,16 @@ class BoostedClassifier(FairClassifier):
         self
             The fitted estimator.
         """
-        with self._all_or_nothing():
-            data = self._present(self._check_fit(X, y, sample_weight, sensitive_features))
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features).present()
             sets = self._check_sets(eval_set, eval_sensitive_features, eval_sample_weight, data)
-            self._train(data, sets)
-        self._remember(data)
+            rows, others = self._library_rows(data, sets)
+            train = self._train_plain if rows.objective is None else self._train_fair
+            self._keep(train(rows, others, self._stopping_rule()), rows, data)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Give the raw score of each row.
+        """Return the raw score of each row.
 
         Parameters
         ----------
@@ -128,7 +125,7 @@ class BoostedClassifier(FairClassifier):
         return self._raw_scores(self._features(X, reset=False))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Give the settings, those that are the library's own among them.
+        """Return the settings, those that are the library's own among them.
 
         Parameters
         ----------
@@ -143,7 +140,7 @@ class BoostedClassifier(FairClassifier):
         return super().get_params(deep) | self._others
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; what is not ours is handed to the library as it is.
+        """Change settings; those that are not ours go to the library as they are.
 
         Parameters
         ----------
@@ -171,28 +168,31 @@ class BoostedClassifier(FairClassifier):
         tags.input_tags.allow_nan = True
         return tags
 
-    # ---------------------------------------------------------------- the library's part
+    # ---------------------------------------------------------------- what each library does its own way
 
-    def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
-        """Give a model without trees yet, and whether its leaves must keep the library's values."""
+    def _train_plain(
+        self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
+    ) -> TrainedModel:
+        """Fit without a penalty, by the library's own training."""
         raise NotImplementedError
 
-    def _plain(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
-        """Fit without a penalty: the library's own training, as it is."""
-        raise NotImplementedError
-
-    def _finished(self, trees: Any, n_trees: int) -> Any:
-        """Give the library's model of the first trees."""
+    def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
+        """Return a model without trees yet, and whether its leaves must keep the library's values."""
         raise NotImplementedError
 
     def _raw_scores(self, X: Any) -> np.ndarray:
+        """Return g of rows that have been checked."""
         raise NotImplementedError
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
-        """Factors of the loss of either label, as the library would have them."""
+        """Return the factors of the loss of either label, as the library would have them."""
         raise NotImplementedError
 
-    # ---------------------------------------------------------------- the door
+    def _ridge(self) -> float:
+        """Return λ of the library, added to a leaf's curvature."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- checking
 
     def _check_parameters(self) -> None:
         if "calibration" in self._others:
@@ -209,7 +209,7 @@ class BoostedClassifier(FairClassifier):
             check_number("early_stopping_rounds", self.early_stopping_rounds, low=1, whole=True)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
-        if self._distance.of_two_moments:
+        if self._distance.traits.two_moments:
             raise ValueError(
                 "`distance` must be 'gap' or 'histogram' for boosted trees, or an instance of these, got "
                 f"{self.distance!r}: boosting starts where all scores tie, and there it is singular"
@@ -230,7 +230,7 @@ class BoostedClassifier(FairClassifier):
         return self._features(X, reset=True)
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Check X: frames pass as they are, for their categories' sake."""
+        """Check X; frames stay frames, because of their categories."""
         check_features(X)
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
@@ -245,7 +245,7 @@ class BoostedClassifier(FairClassifier):
         return X
 
     def _recoded(self, X: Any, *, reset: bool) -> Any:
-        """Code categories as those of the training rows are; one that was not there is missing."""
+        """Return X with the categories of the training rows; one that was not there is missing."""
         found = {name: X[name].cat for name in X.columns if hasattr(X[name], "cat")}
         if reset:
             self._categories = {name: column.categories for name, column in found.items()}
@@ -261,57 +261,67 @@ class BoostedClassifier(FairClassifier):
         self, eval_set: Any, features: Any, weights: Any, data: TrainingData
     ) -> list[TrainingData]:
         """Check the evaluation sets, each with its groups and weights."""
-        sets = listed_sets(eval_set, features, weights)
-        if self.early_stopping_rounds is not None and not sets:
+        if eval_set is None:
+            eval_set, features, weights = [], None, None
+        pairs = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+        if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+            raise ValueError("`eval_set` must be (X, y) or a list of such pairs, got something else")
+        groups = one_per_set("eval_sensitive_features", features, len(pairs))
+        every_weight = one_per_set("eval_sample_weight", weights, len(pairs))
+        if self.early_stopping_rounds is not None and not pairs:
             raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
-        parity = self._parity if self.eta > 0 else None
         return [
-            self._present(check_set(each, data, parity, lambda X: self._features(X, reset=False), place))
-            for place, each in enumerate(sets)
+            self._check_set(X, y, groups[place], every_weight[place], data, place).present()
+            for place, (X, y) in enumerate(pairs)
         ]
 
-    def _present(self, data: TrainingData) -> TrainingData:
-        """Leave out rows of weight 0: libraries count them."""
-        if data.weight.all():
-            return data
-        kept = np.flatnonzero(data.weight)
-        X, y, weight = _safe_indexing(data.X, kept), data.y[kept], data.weight[kept]
-        groups = None if data.groups is None else data.groups.take(kept)
-        cells = data.cells
-        if cells is not None:
-            cells = cells._replace(code=cells.code[kept], weight=weight)
-        return replace(data, X=X, y=y, weight=weight, groups=groups, cells=cells)
+    def _check_set(
+        self, X: Any, y: Any, features: Any, weight: Any, data: TrainingData, place: int
+    ) -> TrainingData:
+        """Check one evaluation set against the training data; without a penalty groups are not looked at."""
+        X = self._features(X, reset=False)
+        _, classes = check_binary(y, "y of the eval_set", at_least=1)
+        unknown = [label for label in classes.tolist() if label not in data.classes.tolist()]
+        if unknown:
+            raise ValueError(f"`eval_set` must have the labels of y, got {listed(unknown)} too")
+        target = (np.asarray(y).reshape(-1) == data.classes[1]).astype(np.int8)
+        check_length("y of the eval_set", len(target), X.shape[0])
+        weight = check_weight(weight, X.shape[0], name="eval_sample_weight")
+        if self.eta == 0 or data.groups is None:
+            return TrainingData(X, target, weight, data.classes, None, None)
+        name = "eval_sensitive_features"
+        if features is None:
+            raise MissingSensitiveFeatures(
+                f"`{name}` is required with eval_set when eta > 0, got None for set {place}: the objective "
+                "it measures has the penalty in it"
+            )
+        groups = check_groups(features, len(target), name=name)
+        code_of = {label: code for code, label in enumerate(data.groups.labels.tolist())}
+        if unknown := [label for label in groups.labels.tolist() if label not in code_of]:
+            raise ValueError(f"`{name}` must have groups that fit's have, got {listed(unknown)} too")
+        code = np.array([code_of[label] for label in groups.labels.tolist()], dtype=np.int32)[groups.code]
+        cells = make_cells(self._parity, target, code, len(code_of), weight)
+        names = self._parity.cell_names([repr(each) for each in data.groups.names])
+        check_cells(cells.code[weight > 0], names, name=name, warn=False)
+        return TrainingData(X, target, weight, data.classes, None, cells)
 
-    # ---------------------------------------------------------------- the fit
+    # ---------------------------------------------------------------- training
 
-    def _train(self, data: TrainingData, sets: list[TrainingData]) -> None:
-        factors = self._class_factors(data)
-        rows = self._rows(data, factors)
-        # the libraries leave evaluation sets as they are
-        others = [self._rows(each, factors if self.eta > 0 else (1.0, 1.0)) for each in sets]
+    def _stopping_rule(self) -> StoppingRule:
         patience = None if self.early_stopping_rounds is None else int(self.early_stopping_rounds)
-        stopping = Stopping(int(self.n_estimators), patience, max(0, int(self.verbose)))
-        if rows.objective is None:
-            fitted = self._plain(rows, others, stopping)
-        else:
-            fitted = self._fair(rows, others, stopping)
-        self.booster_, self.n_estimators_ = fitted.booster, fitted.n_trees
-        for name in ("best_iteration_", *(("objective_", "objective_curve_") if self.eta == 0 else ())):
-            self.__dict__.pop(name, None)
-        if patience is not None:
-            self.best_iteration_ = fitted.n_trees
-        self.evals_result_ = fitted.results
-        if rows.objective is not None:
-            some = np.arange(len(data.y))
-            if len(some) > DIAGNOSED:
-                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
-            known = fitted.scores
-            g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
-            counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
-            diagnose(g, g, replace(data, y=data.y[some], weight=counted), self.eta)
+        return StoppingRule(int(self.n_estimators), patience, max(0, int(self.verbose)))
 
-    def _rows(self, data: TrainingData, factors: tuple[float, float]) -> Rows:
-        """Give rows their objective."""
+    def _library_rows(
+        self, data: TrainingData, sets: list[TrainingData]
+    ) -> tuple[LibraryRows, list[LibraryRows]]:
+        """Return the training rows and the evaluation sets with their objectives."""
+        factors = self._class_factors(data)
+        # the libraries leave evaluation sets as they are
+        of_sets = factors if self.eta > 0 else (1.0, 1.0)
+        return self._with_objective(data, factors), [self._with_objective(each, of_sets) for each in sets]
+
+    def _with_objective(self, data: TrainingData, factors: tuple[float, float]) -> LibraryRows:
+        """Return rows with their objective; `factors` weight the loss of either label."""
         low, high = factors
         loss_weight = data.weight if low == high == 1 else data.weight * np.where(data.y == 1, high, low)
         plain = bool((loss_weight == 1).all())
@@ -320,26 +330,69 @@ class BoostedClassifier(FairClassifier):
             penalty = Penalty(self._distance, data.cells)  # type: ignore[arg-type]
             full = np.ascontiguousarray(loss_weight, dtype=np.float64)
             objective = ScoreObjective(LOGISTIC, data.y, full, penalty, float(self.eta))
-        return Rows(data.X, data.y, None if plain else loss_weight, objective)
+        return LibraryRows(data.X, data.y, None if plain else loss_weight, objective)
 
-    def _fair(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
-        """Boost down the objective."""
+    def _train_fair(self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule) -> TrainedModel:
+        """Boost down the objective with the penalty."""
         objective = rows.objective
         assert objective is not None
         start = float(logit(objective.weight @ rows.y / objective.total))
-        trees, own_values = self._grown(rows, sets, stopping, start)
+        trees, own_values = self._trees(rows, sets, start)
         g = np.full(len(rows.y), start)
         descent = Descent(objective, g, float(self.learning_rate), float(self._ridge()))
-        evaluations = [Evaluation(each.objective, np.full(len(each.y), start)) for each in sets]  # type: ignore[arg-type]
+        evaluations = [
+            EvaluationScores(each.objective, np.full(len(each.y), start))
+            for each in sets
+            if each.objective is not None
+        ]
         # threads of BLAS have nothing to do here and would stand in the library's way
         with threadpool_limits(1, user_api="blas"):
             n_trees = boost(trees, descent, evaluations, stopping, own_values=own_values)
-        self.objective_curve_ = np.array(descent.curve[: n_trees + 1])
-        self.objective_ = float(self.objective_curve_[-1])
         results = {f"valid_{i}": each.results for i, each in enumerate(evaluations)}
         scores = descent.g if n_trees == len(descent.curve) - 1 else None
-        return Fitted(self._finished(trees, n_trees), n_trees, results, scores)
+        return TrainedModel(
+            trees.finish(n_trees), n_trees, results, scores, np.array(descent.curve[: n_trees + 1])
+        )
 
-    def _ridge(self) -> float:
-        """λ of the library, added to a leaf's curvature."""
-        raise NotImplementedError
+    def _keep(self, trained: TrainedModel, rows: LibraryRows, data: TrainingData) -> None:
+        """Set the fitted attributes, and warn of what is wrong with the fit."""
+        forget(self, "best_iteration_", "objective_", "objective_curve_")
+        self.booster_, self.n_estimators_ = trained.booster, trained.n_trees
+        if self.early_stopping_rounds is not None:
+            self.best_iteration_ = trained.n_trees
+        self.evals_result_ = trained.results
+        if trained.curve is not None and rows.objective is not None:
+            self.objective_curve_, self.objective_ = trained.curve, float(trained.curve[-1])
+            some = np.arange(len(data.y))
+            if len(some) > DIAGNOSED:
+                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
+            known = trained.scores
+            g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
+            counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
+            diagnose(g, g, replace(data, y=data.y[some], weight=counted), self.eta)
+        self._remember(data)
+
+
+def one_per_set(name: str, values: Any, n: int) -> list[Any]:
+    """Return one entry per evaluation set; that of a single set may come without a list around it."""
+    if values is None:
+        return [None] * n
+    if n == 1 and not (isinstance(values, (list, tuple)) and len(values) == 1):
+        return [values]
+    if len(values) != n:
+        raise ValueError(f"`{name}` must have one entry per evaluation set, {n}, got {len(values)}")
+    return list(values)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a number as it is, as the libraries take it, or a generator's next."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def with_our_names(found: dict[str, list[float]], loss: str) -> dict[str, list[float]]:
+    """Return a library's results with its log loss named as ours; without a penalty it is the objective."""
+    if loss not in found:
+        return found
+    return {"objective": found[loss], "log_loss": found[loss]} | {k: v for k, v in found.items() if k != loss}

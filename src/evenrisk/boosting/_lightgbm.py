@@ -1,4 +1,4 @@
-"""Fair LightGBM."""
+"""Fair LightGBM: the estimator, and LightGBM's trees with leaves of our own values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice
-from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows, named, seed_of
-from evenrisk.boosting._lightgbm_trees import LightGBMTrees, lgb
-from evenrisk.boosting._training import Stopping, Trees
+from evenrisk._validation import check_choice, install_hint
+from evenrisk.boosting._classifier import (
+    BoostedClassifier,
+    LibraryRows,
+    TrainedModel,
+    seed_of,
+    with_our_names,
+)
+from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
+
+try:
+    import lightgbm as lgb
+except ImportError as error:
+    raise ImportError(f"FairLGBMClassifier needs lightgbm: {install_hint('boosting', 'lightgbm')}") from error
 
 # settings that shape the leaves' values: with one of them the library's own values are kept
 SHAPING = ("lambda_l1", "max_delta_step", "monotone_constraints", "path_smooth")
@@ -31,6 +41,9 @@ REFUSED = {
 }
 # what LightGBM reads when it predicts
 PREDICTING = ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin")
+DISTINCT = 1e-9  # of the largest: leaves whose values differ by more are recognised by them
+BUCKETS = 4096  # of the table that finds the leaf of a value
+PLAIN = "\n[objective: binary]\n[metric: binary_logloss]\n"
 
 
 class FairLGBMClassifier(BoostedClassifier):
@@ -60,7 +73,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         As in ``lightgbm.LGBMClassifier``, with its defaults. ``class_weight`` weights the loss and not the
         comparison of groups. ``reg_alpha``, and among the others ``monotone_constraints``, ``max_delta_step``
         and ``path_smooth``, shape the values of leaves: with one of them LightGBM's own values are kept up to
-        a common factor for each tree, and a large eta wants more trees.
+        a common factor for each tree, and a large eta needs more trees.
     early_stopping_rounds : int, default=None
         Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
         up to its lowest value.
@@ -73,7 +86,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     verbose : int, default=0
         Write a line to standard error every so many rounds.
     **others
-        Any other parameter of LightGBM (``max_bin``, ``cat_smooth``, ``monotone_constraints``, …), handed on.
+        Any other parameter of LightGBM (``max_bin``, ``cat_smooth``, ``monotone_constraints``, …), passed on.
 
     Attributes
     ----------
@@ -202,7 +215,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         self._predicting = {name: given[name] for name in PREDICTING if name in given}
 
     def _canonical(self) -> dict[str, Any]:
-        """The other parameters by LightGBM's main names; one that it does not know is refused."""
+        """Return the other parameters by LightGBM's main names; refuse one that it does not know."""
         main = {alias: name for name, all_names in aliases().items() for alias in (name, *all_names)}
         ours = {main[name]: name for name in self._get_param_names() if name in main and name not in APART}
         found = {}
@@ -215,7 +228,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         return found
 
     def _parameters(self) -> dict[str, Any]:
-        """Give LightGBM's parameters; it knows scikit-learn's names for them."""
+        """Return LightGBM's parameters; it knows scikit-learn's names for them."""
         ours = ("parity", "distance", "eta", "class_weight", "importance_type", "verbose")
         loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
         named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
@@ -233,7 +246,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
             low, high = compute_class_weight(self.class_weight, classes=data.classes, y=data.classes[data.y])
         given = self._canonical()
         if self.eta == 0:
-            return float(low), float(high)  # LightGBM sees to the rest
+            return float(low), float(high)  # LightGBM does the rest
         high *= float(given.get("scale_pos_weight", 1.0))
         if given.get("is_unbalance"):  # rows are counted, and the rarer label is raised, as LightGBM does it
             n_high = np.count_nonzero(data.y)
@@ -244,8 +257,8 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _ridge(self) -> float:
         return float(self.reg_lambda)
 
-    def _datasets(self, rows: Rows, sets: list[Rows], settings: dict[str, Any]) -> list[Any]:
-        """The training rows as LightGBM's, then the evaluation sets."""
+    def _datasets(self, rows: LibraryRows, sets: list[LibraryRows], settings: dict[str, Any]) -> list[Any]:
+        """Return the training rows as a Dataset, then the evaluation sets."""
         categorical = settings.pop("categorical_feature", "auto")
         common: dict[str, Any] = {"params": settings}
         train = lgb.Dataset(
@@ -256,7 +269,9 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
             *(train.create_valid(each.X, each.y, weight=each.loss_weight, **common) for each in sets),
         ]
 
-    def _plain(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
+    def _train_plain(
+        self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
+    ) -> TrainedModel:
         settings = self._parameters()
         train, *others = self._datasets(rows, sets, settings)
         results: dict[str, dict[str, list[float]]] = {}
@@ -274,18 +289,15 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         )
         n_trees = (booster.best_iteration if stopping.patience else 0) or booster.num_trees()
         kept = lgb.Booster(model_str=booster.model_to_string(num_iteration=n_trees))
-        return Fitted(
-            kept, n_trees, {name: named(found, "binary_logloss") for name, found in results.items()}
+        return TrainedModel(
+            kept, n_trees, {name: with_our_names(found, "binary_logloss") for name, found in results.items()}
         )
 
-    def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
+    def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
         own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
         datasets = self._datasets(rows, sets, settings)
         return LightGBMTrees(settings, datasets, [rows, *sets], start), own_values
-
-    def _finished(self, trees: Any, n_trees: int) -> Any:
-        return trees.finish(n_trees)
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
@@ -294,7 +306,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
 
 
 def aliases() -> dict[str, list[str]]:
-    """LightGBM's parameters and their other names."""
+    """Return LightGBM's parameters and their other names."""
     return lgb.basic._ConfigAliases._get_all_param_aliases()
 
 
@@ -304,7 +316,7 @@ def averages(booster: Any) -> bool:
 
 
 def of_last(callback: Any, n_sets: int) -> Any:
-    """Let early stopping see the last evaluation set only; LightGBM's own stops when any of them says so."""
+    """Return a callback that sees the last evaluation set only; LightGBM's own stops when any says so."""
 
     def call(env: Any) -> None:
         seen = [found for found in env.evaluation_result_list if found[0] == f"valid_{n_sets - 1}"]
@@ -315,3 +327,119 @@ def of_last(callback: Any, n_sets: int) -> Any:
 
     call.order, call.before_iteration = callback.order, False  # type: ignore[attr-defined]
     return call
+
+
+class LightGBMTrees:
+    """A booster whose trees get their leaves' values from us.
+
+    LightGBM adds its own values to the scores it keeps. They show the leaf of each row: its score has just
+    moved by the value of that leaf. Where two leaves have one value, the rows are sent down the tree
+    instead.
+    """
+
+    def __init__(
+        self, settings: dict[str, Any], datasets: list[Any], rows: list[LibraryRows], start: float
+    ) -> None:
+        self.settings, self.train = settings, datasets[0]
+        self.booster = lgb.Booster(settings | {"objective": "none", "metric": "none"}, self.train)
+        for place, each in enumerate(datasets[1:]):
+            self.booster.add_valid(each, f"valid_{place}")
+        self.features = [each.X for each in rows]  # of the training rows, then of the evaluation sets'
+        self.start = start
+        self.stump = 0  # 1 where the first tree has no split
+        self.scores = self._scores()
+        self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
+
+    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
+        """Add a tree; None where no split is worth it."""
+        if not self._has_features():
+            return None
+        if self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
+            if self.booster.num_trees() == 1 and not self.stump:
+                self.stump = 1  # LightGBM keeps a first tree without a split
+                self.booster.set_leaf_output(0, 0, self.start)
+            return None
+        tree = self.booster.num_trees() - 1
+        values = self._values(tree)
+        before, self.scores = self.scores, self._scores()
+        if np.diff(np.sort(values)).min(initial=np.inf) > DISTINCT * np.abs(values).max():
+            moved = (new - old for new, old in zip(self.scores, before, strict=True))
+            self.leaf = [nearest(values, step) for step in moved]
+        else:
+            self.leaf = [self._sent_down(X, tree) for X in self.features]
+        return NewTree(self.leaf[0], values)
+
+    def _values(self, tree: int) -> np.ndarray:
+        """Return LightGBM's values of a tree's leaves; its text is the quickest way even to their number."""
+        text = self.booster.model_to_string(start_iteration=tree, num_iteration=1)
+        return np.array(text.split("\nleaf_value=", 1)[1].split("\n", 1)[0].split(), dtype=np.float64)
+
+    def _sent_down(self, X: Any, tree: int) -> np.ndarray:
+        """Return the leaf of each row, from its features."""
+        leaf = self.booster.predict(X, pred_leaf=True, start_iteration=tree, num_iteration=1)
+        return np.asarray(leaf).reshape(-1).astype(np.intp)
+
+    def write(self, values: np.ndarray) -> None:
+        """Set the values of the last tree's leaves; those of the first tree carry the starting score too."""
+        tree = self.booster.num_trees() - 1
+        base = self.start if tree == 0 else 0.0
+        for leaf, value in enumerate(values.tolist()):
+            self.booster.set_leaf_output(tree, leaf, base + value)
+
+    def leaves(self, place: int) -> np.ndarray:
+        """Return the leaf of each row of an evaluation set in the last tree."""
+        return self.leaf[1 + place]
+
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """Return values as LightGBM keeps them."""
+        return values
+
+    def finish(self, n_trees: int) -> Any:
+        """Return the model of the first trees, with the sigmoid in it and without the data."""
+        if self.booster.num_trees() == 0:  # no column to split, for LightGBM itself neither
+            return lgb.train(self.settings | {"objective": "binary"}, self.train, 1)
+        text = self.booster.model_to_string(num_iteration=n_trees + self.stump)
+        head, end, rest = text.partition("\nfeature_names=")
+        # the settings at the end are what `Booster.params` and tools that explain a model go by
+        rest = rest.replace("\n[objective: custom]\n[metric: custom]\n", PLAIN)
+        return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
+
+    def _has_features(self) -> bool:
+        """Whether a column has two values to split: LightGBM takes no gradients where none has."""
+        columns = range(self.train.num_feature())
+        return self.booster.num_trees() > 0 or any(self.train.feature_num_bin(i) > 1 for i in columns)
+
+    def _scores(self) -> list[np.ndarray]:
+        """Return LightGBM's own scores of the training rows and of every evaluation set."""
+        seen: list[np.ndarray] = []
+
+        def see(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
+            seen.append(scores.copy())
+            return "seen", 0.0, True
+
+        self.booster.eval_train(see)
+        self.booster.eval_valid(see)
+        return seen
+
+
+def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the place of the nearest of `values` (m,) for each x (n,).
+
+    A table over equal buckets answers wherever one value is nearest to all of a bucket; bisection, ten times
+    slower, answers the rest.
+    """
+    order = np.argsort(values)
+    values = values[order]
+    between = 0.5 * (values[1:] + values[:-1])
+    width = (values[-1] - values[0]) / (BUCKETS - 2) if len(values) > 1 else 0.0
+    if not width > 0:
+        return np.zeros(len(x), dtype=np.intp)
+    edges = values[0] + width * (np.arange(BUCKETS + 1) - 1.0)
+    place = np.searchsorted(between, edges)
+    table = np.where(place[1:] == place[:-1], order[place[1:]], -1)
+    bucket = x - edges[0]
+    bucket /= width
+    found = np.take(table, bucket.astype(np.intp), mode="clip")
+    unsure = np.flatnonzero(found < 0)
+    found[unsure] = order[np.searchsorted(between, x[unsure])]
+    return found

@@ -1,8 +1,8 @@
 """The bare objective, for people who call `lgb.train` or `xgb.train` themselves.
 
-A library's own training loop sees one number of curvature per row, so what stands for the penalty there must
-bound all it can do when rows move together: `gap_curvature_bound`. Estimators solve a tree's leaves at once
-instead (`_rounds`), which takes longer steps.
+A library's own training loop sees one number of curvature per row, so what stands for the penalty there
+must bound all it can do when rows move together: `Distance.curvature_bound`. Estimators solve a tree's
+leaves at once instead (`_rounds`), which takes longer steps.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._types import Sums
 from evenrisk._validation import (
     check_binary,
     check_cells,
@@ -22,7 +21,8 @@ from evenrisk._validation import (
     check_scores,
     check_weight,
 )
-from evenrisk.distances import DISTANCES, Distance, GapDistance, cell_weights, gap_curvature_bound, penalty
+from evenrisk._xp import Sums
+from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty
 from evenrisk.losses import LOGISTIC
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 
@@ -82,7 +82,7 @@ class ParityObjective:
         self.learning_rate = float(check_number("learning_rate", learning_rate, low=0, strict=True))
         self.parity: Parity = check_member("parity", parity, PARITIES, Parity)
         chosen: Distance = check_member("distance", distance, DISTANCES, Distance)
-        if not (isinstance(chosen, GapDistance) and chosen.scale == "score" and chosen.power == 2):
+        if not chosen.traits.bounded:
             raise ValueError(
                 "`distance` must be 'gap' or a GapDistance on the score scale with power 2, whose curvature "
                 f"has a bound row by row, got {distance!r}"
@@ -91,7 +91,7 @@ class ParityObjective:
         self.groups = check_groups(sensitive_features, len(sensitive_features))
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Give gradient and curvature in the scores (n,), (n,)."""
+        """Return gradient and curvature in the scores (n,), (n,)."""
         y, g, weight = self._read(first, second, sample_weight)
         slope = weight * LOGISTIC.value_gradient(y, g)[1]
         bend = weight * LOGISTIC.curvature(y, g)
@@ -100,11 +100,11 @@ class ParityObjective:
             D = self._penalty(g, cells)[1]
             scale = self.eta * float(weight.sum())
             slope = slope + scale * self.distance.pull(g, cells, D)
-            bend = bend + scale * gap_curvature_bound(self.distance, g, cells, D, 0.5 * self.learning_rate)
+            bend = bend + scale * self.distance.curvature_bound(g, cells, D, 0.5 * self.learning_rate)
         return slope, np.maximum(bend, LEAST)
 
     def metric(self, scores: Any, data: Any) -> Any:
-        """Give the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.
+        """Return the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class ParityObjective:
         return penalty(self.distance, Sums(self.distance.psi_sums(g, cells), *cell_weights(cells)), cells)
 
     def _read(self, first: Any, second: Any, weight: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give labels, scores and weights, however they came."""
+        """Return labels, scores and weights, however they came."""
         if hasattr(second, "get_label"):
             scores, y, weight = first, second.get_label(), second.get_weight()
         else:
@@ -142,14 +142,6 @@ class ParityObjective:
         code = cell_codes(self.parity, target, self.groups.code, len(self.groups.labels))
         names = self.parity.cell_names([repr(name) for name in self.groups.names])
         check_cells(code[w > 0], names, warn=False)
-        return target, _check_raw(scores, len(target)), w
-
-
-def _check_raw(scores: Any, n: int) -> np.ndarray:
-    """Raw scores (n,) in double precision; one that is not finite means that training has diverged."""
-    try:
-        g = check_scores(scores).astype(np.float64)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`y_score`", "`scores`")) from error
-    check_length("scores", len(g), n)
-    return g
+        g = check_scores(scores, name="scores").astype(np.float64)
+        check_length("scores", len(g), len(target))
+        return target, g, w

@@ -1,9 +1,9 @@
-"""One round of fair boosting: a tree is a linear model of its leaves, and takes a Newton step in them.
+"""Fair boosting, round by round: a library grows a tree, and we solve for the values of its leaves.
 
-A tree's library sees one number of curvature per row, and no such diagonal serves the penalty: rows of one
-group that move together change the gap far more than each alone, and rows of both groups that move together
-not at all. So the library finds the leaves, from gradient and curvature of the loss, and their values come
-from all leaves at once::
+A tree is a linear model of its leaves, and takes a Newton step in them. A library sees one number of
+curvature per row, and no such diagonal serves the penalty: rows of one group that move together change the
+gap far more than each alone, and rows of both groups that move together not at all. So the library finds the
+leaves, from gradient and curvature of the loss, and their values come from all leaves at once::
 
     v = −(diag(Σ ℓ'' + λ) + ν·2η·JᵀJ)⁻¹ Σ gradient          (sums over the rows of each leaf)
 
@@ -11,6 +11,9 @@ with J the derivative of the penalty's residuals in the values, and ν the learn
 ν before JᵀJ the stiff directions, those of the penalty, are taken in full and only the others shrunk; a
 quadratic penalty falls by at least half of what its slope promises. Should the objective rise nevertheless,
 the step is halved until it does not.
+
+`boost` runs the rounds: grow a tree, solve its leaves, measure the evaluation sets, stop in time. What
+differs between libraries is behind `Trees`.
 
 Conventions
 -----------
@@ -20,6 +23,10 @@ own settings, such as the least curvature of a leaf, are meant for. leaf (n,) in
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
 import numpy as np
 
 from evenrisk.objective import Penalty, ScoreObjective
@@ -28,6 +35,8 @@ HALVINGS = 12
 CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective has the last word
 LEAST_ROWS = 500  # of each cell among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
+IDLE = 5  # rounds in a row without a step that lowers the objective, after which there is none
+MEASURES = ("objective", "log_loss", "penalty")
 
 
 class Descent:
@@ -36,23 +45,23 @@ class Descent:
     def __init__(self, objective: ScoreObjective, g: np.ndarray, rate: float, ridge: float) -> None:
         assert objective.penalty is not None
         self.objective, self.g, self.rate, self.ridge = objective, g, rate, ridge
-        self.value, self.gradient = objective(g)
+        self.value, self.gradient, self.summed = objective.evaluate(g)
         self.curve = [self.value]
-        self.some, self.penalty = sampled(objective.penalty)
+        self.some, self.penalty = sampled(objective.penalty)  # of the rows that JᵀJ is taken from
 
     def derivatives(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient of Σw·F and curvature of Σ w ℓ in the scores (n,), (n,)."""
+        """Return the gradient of Σw·F and the curvature of Σ w ℓ in the scores (n,), (n,)."""
         scores = self.objective
         bend = scores.loss.curvature(scores.y, self.g)
         return self.gradient * scores.total, scores.weight * bend
 
     def solve(self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray) -> np.ndarray:
-        """Give ν·v (m,), the step in the leaves' values."""
+        """Return ν·v (m,), the step in the leaves' values."""
         slope, bends, stiff = self._model(leaf, n_leaves, bend)
         return -self.rate * np.linalg.solve(np.diag(bends) + self.rate * stiff, slope)
 
     def scaled(self, leaf: np.ndarray, values: np.ndarray, bend: np.ndarray) -> np.ndarray:
-        """Give the library's own values, or what part of them the curvature along them says."""
+        """Return the library's own values, shortened where the curvature along them says so."""
         slope, bends, stiff = self._model(leaf, len(values), bend)
         along = float(values @ (bends * values + stiff @ values))
         return values * min(1.0, max(0.0, -float(slope @ values)) / along) if along > 0 else values
@@ -60,21 +69,24 @@ class Descent:
     def _model(
         self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slope (m,), curvature of the loss (m,) and of the penalty (m, m) in the leaves' values."""
+        """Return slope (m,), curvature of the loss (m,) and of the penalty (m, m) in the leaves' values."""
         scores = self.objective
         slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * scores.total
         bends = np.bincount(leaf, weights=bend, minlength=n_leaves) + self.ridge + RIDGE
-        g, part = (self.g, leaf) if self.some is None else (self.g[self.some], leaf[self.some])
-        gram = self.penalty.curvature_of_parts(g, part, n_leaves)
+        summed, part = self.summed, leaf
+        if self.some is not None:
+            summed, part = self.penalty.sums(self.g[self.some]), leaf[self.some]
+        assert summed is not None
+        gram = self.penalty.curvature_of_parts(summed, part, n_leaves)
         return slope, bends, 2 * scores.eta * scores.total * gram
 
     def take(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Move every row by its leaf's value, or a part of it: give the values taken, 0 where none helps."""
+        """Move every row by its leaf's value, or a part of it; return the values taken, 0 if none helps."""
         for _ in range(HALVINGS):
             g = self.g + values[leaf]
-            value, gradient = self.objective(g)
+            value, gradient, summed = self.objective.evaluate(g)
             if value <= self.value:
-                self.g, self.value, self.gradient = g, value, gradient
+                self.g, self.value, self.gradient, self.summed = g, value, gradient, summed
                 break
             values = 0.5 * values
         else:
@@ -84,7 +96,7 @@ class Descent:
 
 
 def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
-    """Give rows at random, each cell's share of them, and the penalty of these rows alone; None is all."""
+    """Return random rows, each cell's share of them, and the penalty of these rows alone; None is all."""
     cells = penalty.cells
     n = len(cells.code)
     if n <= CURVATURE_ROWS:
@@ -97,5 +109,109 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
         some.append(rows)
         weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
     index = np.concatenate(some)
-    fewer = cells._replace(code=cells.code[index], weight=np.concatenate(weight))
+    fewer = cells.rows(index)._replace(weight=np.concatenate(weight))
     return index, Penalty(penalty.distance, fewer)
+
+
+class NewTree(NamedTuple):
+    """A new tree: the leaf of each training row, and the values of the leaves in its library."""
+
+    leaf: np.ndarray  # (n,) in 0 … m−1
+    values: np.ndarray  # (m,) learning rate included; all 0 where they are not used
+
+
+class Trees(Protocol):
+    """What a library does for us: it holds a model and adds trees to it."""
+
+    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
+        """Add a tree; None where no split is worth it."""
+
+    def write(self, values: np.ndarray) -> None:
+        """Set the values of the last tree's leaves."""
+
+    def leaves(self, place: int) -> np.ndarray:
+        """Return the leaf of each row of an evaluation set in the last tree; −1 where no training row was."""
+
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """Return values as the library keeps them."""
+
+    def finish(self, n_trees: int) -> Any:
+        """Return the library's model of the first trees."""
+
+
+@dataclass
+class EvaluationScores:
+    """The rows of an evaluation set, and what was measured of them after each round."""
+
+    objective: ScoreObjective
+    g: np.ndarray
+    results: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in MEASURES})
+
+    def move(self, step: np.ndarray) -> None:
+        """Move the scores by the new tree, and measure."""
+        self.g = self.g + step
+        penalty = self.objective.penalty
+        apart = 0.0 if penalty is None else penalty.value(self.g)
+        loss = self.objective.with_eta(0.0)(self.g)[0]
+        found = {"objective": loss + self.objective.eta * apart, "log_loss": loss, "penalty": apart}
+        for name, values in self.results.items():
+            values.append(found[name])
+
+    @property
+    def best(self) -> int:
+        """The number of trees with which the objective was lowest."""
+        return 1 + int(np.argmin(self.results["objective"]))
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When to stop, and how often to print."""
+
+    rounds: int
+    patience: int | None  # rounds without a better value of the last evaluation set's objective
+    verbose: int
+
+
+def boost(
+    trees: Trees,
+    descent: Descent,
+    evaluations: list[EvaluationScores],
+    stopping: StoppingRule,
+    *,
+    own_values: bool,
+) -> int:
+    """Grow trees until the rounds are over or nothing helps any more; return how many to keep.
+
+    With `own_values` the leaves keep their library's values but for a common factor: constraints on them
+    stay in force.
+    """
+    idle = useless = grown = 0
+    while grown < stopping.rounds and idle < IDLE:
+        gradient, bend = descent.derivatives()
+        new = trees.grow(gradient, bend)
+        if new is None:  # the next draw of rows and columns may have a split
+            idle += 1
+            continue
+        grown += 1
+        if own_values:
+            step = descent.scaled(new.leaf, new.values, bend)
+        else:
+            step = descent.solve(new.leaf, len(new.values), bend)
+        values = descent.take(new.leaf, trees.rounded(step))
+        moved = bool(values.any())
+        idle, useless = (0, 0) if moved else (idle + 1, useless + 1)
+        trees.write(values)
+        for place, evaluation in enumerate(evaluations):
+            evaluation.move(np.append(values, 0.0)[trees.leaves(place)])
+        if stopping.verbose and grown % stopping.verbose == 0:
+            print(_line(grown, descent.value, evaluations), file=sys.stderr)
+        if stopping.patience and grown - evaluations[-1].best >= stopping.patience:
+            break
+    return evaluations[-1].best if stopping.patience and grown else grown - useless
+
+
+def _line(grown: int, value: float, evaluations: list[EvaluationScores]) -> str:
+    """Return one line of progress."""
+    parts = [f"[{grown}] objective {value:.6f}"]
+    parts += [f"valid_{i} {each.results['objective'][-1]:.6f}" for i, each in enumerate(evaluations)]
+    return "  ".join(parts)

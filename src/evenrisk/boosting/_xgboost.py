@@ -1,19 +1,33 @@
-"""Fair XGBoost."""
+"""Fair XGBoost: the estimator, and XGBoost's trees with leaves of our own values."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice
-from evenrisk.boosting._classifier import BoostedClassifier, Fitted, Rows, named, seed_of
-from evenrisk.boosting._training import Stopping, Trees
-from evenrisk.boosting._xgboost_trees import XGBoostTrees, edited, xgb
+from evenrisk._validation import check_choice, install_hint
+from evenrisk.boosting._classifier import (
+    BoostedClassifier,
+    LibraryRows,
+    TrainedModel,
+    seed_of,
+    with_our_names,
+)
+from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
+
+try:
+    import xgboost as xgb
+except ImportError as error:
+    raise ImportError(f"FairXGBClassifier needs xgboost: {install_hint('boosting', 'xgboost')}") from error
+
+Leaves = tuple[np.ndarray, np.ndarray]  # nodes, ascending, and values
 
 # what the fit itself reads must come by the one name it knows; XGBoost's `eta` is its learning rate
 OTHER_NAMES = {
@@ -52,7 +66,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         As in ``xgboost.XGBClassifier``, with its defaults; None leaves one to XGBoost. ``scale_pos_weight``
         weights the loss and not the comparison of groups. ``reg_alpha``, and among the others
         ``monotone_constraints`` and ``max_delta_step``, shape the values of leaves: with one of them
-        XGBoost's own values are kept up to a common factor for each tree, and a large eta wants more trees.
+        XGBoost's own values are kept up to a common factor for each tree, and a large eta needs more trees.
     early_stopping_rounds : int, default=None
         Stop when the objective of the last `eval_set` has not fallen for so many rounds, and keep the trees
         up to its lowest value.
@@ -65,7 +79,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     verbose : int, default=0
         Write a line to standard error every so many rounds.
     **others
-        Any other parameter of XGBoost (``max_bin``, ``interaction_constraints``, ``device``, …), handed on.
+        Any other parameter of XGBoost (``max_bin``, ``interaction_constraints``, ``device``, …), passed on.
 
     Attributes
     ----------
@@ -199,7 +213,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             raise ValueError(f"`num_parallel_tree` must be 1 when eta > 0, got {came!r}")
 
     def _parameters(self) -> dict[str, Any]:
-        """Give XGBoost's parameters; it knows scikit-learn's names for them."""
+        """Return XGBoost's parameters; it knows scikit-learn's names for them."""
         ours = ("parity", "distance", "eta", "importance_type", "verbose", "missing", "enable_categorical")
         others = {name: value for name, value in self._others.items() if name != "feature_types"}
         loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
@@ -213,14 +227,14 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
         if self.eta == 0 or self.scale_pos_weight is None:
-            return 1.0, 1.0  # XGBoost sees to it itself where there is no penalty
+            return 1.0, 1.0  # XGBoost does it itself where there is no penalty
         return 1.0, float(self.scale_pos_weight)
 
     def _ridge(self) -> float:
         return 1.0 if self.reg_lambda is None else float(self.reg_lambda)
 
     def _matrix(self, X: Any, y: Any = None, weight: Any = None) -> Any:
-        """Rows as XGBoost's."""
+        """Return rows as a DMatrix."""
         threads = {} if self.n_jobs is None else {"nthread": self.n_jobs}
         return xgb.DMatrix(
             X,
@@ -232,7 +246,9 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             **threads,
         )
 
-    def _plain(self, rows: Rows, sets: list[Rows], stopping: Stopping) -> Fitted:
+    def _train_plain(
+        self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
+    ) -> TrainedModel:
         results: dict[str, dict[str, list[float]]] = {}
         booster = xgb.train(
             self._parameters(),
@@ -250,17 +266,100 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             plain = self._others.get("booster", "gbtree") == "gbtree"
             single = plain and self._others.get("num_parallel_tree", 1) == 1
             booster = edited(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
-        return Fitted(booster, n_trees, {name: named(found, "logloss") for name, found in results.items()})
+        return TrainedModel(
+            booster, n_trees, {name: with_our_names(found, "logloss") for name, found in results.items()}
+        )
 
-    def _grown(self, rows: Rows, sets: list[Rows], stopping: Stopping, start: float) -> tuple[Trees, bool]:
+    def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
         own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
         train, *others = (self._matrix(each.X, each.y, each.loss_weight) for each in (rows, *sets))
         return XGBoostTrees(settings, train, others, start, own_values=own_values), own_values
 
-    def _finished(self, trees: Any, n_trees: int) -> Any:
-        return trees.finish(n_trees)
-
     def _raw_scores(self, X: Any) -> np.ndarray:
         margin = self.booster_.predict(self._matrix(X), output_margin=True)
         return np.asarray(margin, dtype=np.float64)
+
+
+class XGBoostTrees:
+    """A booster whose trees get their leaves' values from us, when all of them are grown."""
+
+    def __init__(
+        self, settings: dict[str, Any], train: Any, sets: list[Any], start: float, *, own_values: bool
+    ) -> None:
+        self.own_values = own_values
+        self.settings = settings | {"base_score": float(expit(start))}
+        self.booster = xgb.Booster(self.settings, [train])
+        self.train, self.sets = train, sets
+        self.written: list[Leaves | None] = []  # of each tree; None where it has no split
+        self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
+
+    def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
+        """Add a tree; None where no split is worth it."""
+        round_ = self.booster.num_boosted_rounds()
+        self.booster.update(self.train, round_, fobj=lambda scores, data: (gradient, curvature))
+        self.last = self.booster[round_ : round_ + 1]
+        node = self._nodes(self.train)
+        self.nodes = np.flatnonzero(np.bincount(node))
+        if len(self.nodes) < 2:
+            self.written.append(None)
+            return None
+        leaf = np.searchsorted(self.nodes, node)
+        return NewTree(leaf, self._own_values(leaf) if self.own_values else np.zeros(len(self.nodes)))
+
+    def write(self, values: np.ndarray) -> None:
+        """Remember the values of the last tree's leaves."""
+        self.written.append((self.nodes, values))
+
+    def leaves(self, place: int) -> np.ndarray:
+        """Return the leaf of each row of an evaluation set in the last tree."""
+        node = self._nodes(self.sets[place])
+        leaf = np.searchsorted(self.nodes, node).clip(0, len(self.nodes) - 1)
+        return np.where(self.nodes[leaf] == node, leaf, -1)
+
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """Return values as XGBoost keeps them, in single precision."""
+        return values.astype(np.float32).astype(np.float64)
+
+    def finish(self, n_trees: int) -> Any:
+        """Return the model of the first trees, with our values in their leaves."""
+        places = [place for place, leaves in enumerate(self.written) if leaves is not None][:n_trees]
+        if not places:  # a tree of one leaf: the score stays where it started
+            return edited(self.booster, {0: (np.zeros(1, dtype=np.intp), np.zeros(1))})
+        return edited(self.booster, {place: self.written[place] for place in places})
+
+    def _nodes(self, matrix: Any) -> np.ndarray:
+        """Return the node of the last tree that each row ends in."""
+        return self.last.predict(matrix, pred_leaf=True).reshape(-1).astype(np.intp)
+
+    def _own_values(self, leaf: np.ndarray) -> np.ndarray:
+        """Return XGBoost's values of the last tree's leaves, learning rate included."""
+        margin = self.last.predict(self.train, output_margin=True).astype(np.float64)
+        base = float(np.log(self.settings["base_score"] / (1 - self.settings["base_score"])))
+        return np.bincount(leaf, weights=margin - base) / np.bincount(leaf)
+
+
+def edited(booster: Any, kept: dict[int, Leaves | None]) -> Any:
+    """Return a copy with these trees only, and these values in their leaves; None leaves them as they are.
+
+    A slice of a booster would forget the names of categories. A leaf that no training row reached gets 0.
+    """
+    model = json.loads(booster.save_raw("json"))
+    forest = model["learner"]["gradient_booster"]["model"]
+    for name in ("trees", "tree_info"):
+        forest[name] = [forest[name][place] for place in kept]
+    forest["iteration_indptr"] = list(range(len(kept) + 1))
+    forest["gbtree_model_param"]["num_trees"] = str(len(kept))
+    for place, (tree, leaves) in enumerate(zip(forest["trees"], kept.values(), strict=True)):
+        tree["id"] = place
+        if leaves is not None:
+            _write(tree, *leaves)
+    # XGBoost reads no \u escapes in names
+    return xgb.Booster(model_file=bytearray(json.dumps(model, ensure_ascii=False).encode()))
+
+
+def _write(tree: dict[str, Any], nodes: np.ndarray, values: np.ndarray) -> None:
+    ours = dict(zip(nodes.tolist(), values.tolist(), strict=True))
+    for node, child in enumerate(tree["left_children"]):
+        if child == -1:
+            tree["split_conditions"][node] = tree["base_weights"][node] = ours.get(node, 0.0)

@@ -94,7 +94,7 @@ def _refuse_foreign(out: Path, foreign: list[Path]) -> None:
 
 
 def _paper() -> Any:
-    """Open the room of the paper, which needs more packages."""
+    """Import `evenrisk.paper`, which needs more packages."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         *others, last = missing
@@ -110,5 +110,5 @@ def _paper() -> Any:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

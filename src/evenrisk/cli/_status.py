@@ -1,7 +1,8 @@
-"""How the program ends. Status 1 is the verdict of the gate; no error and no accident ends with it."""
+"""The program and how it ends. Status 1 is the verdict of the gate; no error and no accident ends with it."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -10,6 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
+
+from evenrisk import __version__
 
 BAD_INPUT = 2  # also: an output that could not be written
 FAULT = 3  # of this program
@@ -29,8 +32,8 @@ class Killed(click.ClickException):
     exit_code = FAULT
 
 
-class Ended(click.ClickException):
-    """Somebody has ended us from outside. That needs no words."""
+class SilentExit(click.ClickException):
+    """The program was ended from outside, which needs no message."""
 
     def __init__(self) -> None:
         super().__init__("ended from outside")
@@ -39,20 +42,20 @@ class Ended(click.ClickException):
         """Say nothing."""
 
 
-class ClosedPipe(Ended):
-    """Whoever read our output has had enough."""
+class ClosedPipe(SilentExit):
+    """The reader of our output has closed the pipe."""
 
     exit_code = CLOSED_PIPE
 
 
-class Interrupted(Ended):
+class Interrupted(SilentExit):
     """Ctrl-C."""
 
     exit_code = INTERRUPTED
 
 
 def named(path: Any) -> str:
-    """Write the name of a file or folder so that no character of it reaches a terminal raw."""
+    """Return the name of a file or folder so written that no character of it reaches a terminal raw."""
     from evenrisk._validation import visible  # NumPy, which --help does without
 
     return visible(os.fspath(path))
@@ -71,9 +74,9 @@ class Program(click.Group):
         try:
             status = super().main(args, prog_name, standalone_mode=False, **extra)
             for stream in _streams():
-                stream.flush()  # here a failure can still be told
+                stream.flush()  # here a failure can still be printed
         except BaseException as error:
-            status = _told(error)
+            status = _report_error(error)
         sys.exit(status or 0)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -87,6 +90,15 @@ class Program(click.Group):
             return super().invoke(ctx)
 
 
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="evenrisk")
+def main() -> None:
+    """Risk scores that are fair at every threshold."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without some letter gets a question mark
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 @contextmanager
 def _endings() -> Iterator[None]:
     """Raise what click does not know where it would exit with 1."""
@@ -98,17 +110,17 @@ def _endings() -> Iterator[None]:
         raise Interrupted from error
 
 
-def _told(error: BaseException) -> int:
-    """Tell of an error, as far as there is somebody to hear it, and return its exit status."""
-    status, say = _meaning(error)
-    with suppress(Exception):  # nobody hears it
-        say()
+def _report_error(error: BaseException) -> int:
+    """Print an error, as far as that is possible, and return its exit status."""
+    status, show = _meaning(error)
+    with suppress(Exception):  # there is nowhere to print it
+        show()
     _drop_unwritten()
     return status
 
 
 def _meaning(error: BaseException) -> tuple[int, Callable[[], None]]:
-    """Find the exit status of an error, and how to tell of it."""
+    """Return the exit status of an error, and how to print it."""
     cause = (error.__cause__ or error) if isinstance(error, click.Abort) else error
     if isinstance(cause, KeyboardInterrupt):
         return INTERRUPTED, _silent

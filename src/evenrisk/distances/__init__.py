@@ -1,7 +1,6 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
-from evenrisk.distances._bound import gap_curvature_bound
-from evenrisk.distances._protocol import Distance, cell_sum, cell_weights, evaluate, penalty
+from evenrisk.distances._protocol import Distance, Traits, cell_sum, cell_weights, evaluate, penalty
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
 from evenrisk.distances.histogram import HistogramDistance
@@ -18,9 +17,9 @@ __all__ = [
     "GapDistance",
     "GaussianDistance",
     "HistogramDistance",
+    "Traits",
     "cell_sum",
     "cell_weights",
     "evaluate",
-    "gap_curvature_bound",
     "penalty",
 ]

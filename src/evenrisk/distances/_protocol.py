@@ -11,6 +11,12 @@ mini-batch, out-of-core and cluster run the same lines::
     S = distance.sums(g − c, cells)                                       # adds over blocks of rows
     value, D = penalty(distance, S, cells)                                # tiny arrays only
     gradient = distance.pull(g − c, cells, D)                             # block by block again
+
+Grids ----- A feature map that is a polynomial of degree q on every bin of a grid needs of a cell only the
+moments Σ w f^0 … Σ w f^q of the scores in each bin, f being the place of a score inside its bin. So ψ is
+never evaluated row by row: q + 1 segment sums going out, q table look-ups coming back. x (n,) is the score
+in units of bins; j (n,) its bin; f = x − j; b bins. The key of a row is ``(cell + 1)·b + j``: the first b
+keys are of rows in no cell, and their sums are dropped.
 """
 
 from __future__ import annotations
@@ -18,10 +24,42 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, NamedTuple, Self
 
-from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import as_array, as_index, namespace, segment_dot, segment_sum
+from evenrisk._xp import (
+    Array,
+    Cells,
+    Sums,
+    as_array,
+    as_index,
+    cast,
+    concat,
+    namespace,
+    segment_dot,
+    segment_sum,
+    take,
+)
+
+
+class Traits(NamedTuple):
+    """What a distance can do beyond the rule, for those who can make use of it.
+
+    Attributes
+    ----------
+    linear : bool
+        The residual is linear in the cells' means, so that its derivatives do not depend on them.
+    two_moments : bool
+        ψ(g) = (g, g²): a cell's mean and variance are all it takes.
+    norms : bool
+        d = ‖mean Φ − mean Φ‖² for some Φ, so that there is an unbiased form; see `Distance.norms`.
+    bounded : bool
+        There is a safe bound on the curvature; see `Distance.curvature_bound`.
+    """
+
+    linear: bool = False
+    two_moments: bool = False
+    norms: bool = False
+    bounded: bool = False
 
 
 class Distance(ABC):
@@ -31,7 +69,10 @@ class Distance(ABC):
     ``distance__scale``.
     """
 
-    of_two_moments: ClassVar[bool] = False  # whether ψ(g) = (g, g²)
+    @property
+    def traits(self) -> Traits:
+        """What this distance can do; a distance of one's own may leave this as it is."""
+        return Traits()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings by name.
@@ -75,13 +116,8 @@ class Distance(ABC):
         # a plain copy, as of any setting; a class of a user's own may have no settings to rebuild it from
         return deepcopy(self)
 
-    @property
-    def linear(self) -> bool:
-        """Whether r is linear in the means, whose values its derivatives then do not ask for."""
-        return False
-
     def shift(self, g: Array, cells: Cells) -> Array | float:
-        """Give the number to subtract from all g for accuracy's sake; it cannot change the distance."""
+        """Return the number to subtract from all g for accuracy's sake; it cannot change the distance."""
         return 0.0
 
     def placed(self, g: Array) -> Any:
@@ -98,7 +134,7 @@ class Distance(ABC):
 
     @abstractmethod
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """Give r (…, m) and its derivatives in a and in b (…, m, p)."""
+        """Return r (…, m) and its derivatives in a and in b (…, m, p)."""
 
     def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ (m, d) of one pair from the derivatives A, B (p, d) of its means, for Gauss–Newton."""
@@ -111,16 +147,23 @@ class Distance(ABC):
         r, in_a, in_b = self.residual(a, b)
         return xp.sum(r * r, axis=-1), _times(2 * r, in_a), _times(2 * r, in_b)
 
-    def norms(self, g: Array) -> tuple[Array, Array] | None:
-        """Give ‖Φ(g)‖² of each row (n,) and its derivative, if d = ‖mean Φ − mean Φ‖² for some Φ; else None.
+    def norms(self, g: Array) -> tuple[Array, Array]:
+        """Return ‖Φ(g)‖² of each row (n,) and its derivative, where `traits.norms`.
 
         A row's product with itself is what an unbiased form of d needs beside the sums.
         """
-        return None
+        raise NotImplementedError(f"{type(self).__name__} is no norm of a difference of means")
+
+    def curvature_bound(self, g: Array, cells: Cells, D: Array, damping: float) -> Array:
+        """Return a diagonal (n,) that bounds the curvature of E_f from above, where `traits.bounded`.
+
+        For methods that move every row on its own. `damping` multiplies the Gauss–Newton part.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no bound on its curvature")
 
     @abstractmethod
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
-        """Give the gradient in the scores, w·Σ_j D[cell, j] ψ_j'(g) (n,); 0 for rows in no cell."""
+        """Return the gradient in the scores, w·Σ_j D[cell, j] ψ_j'(g) (n,); 0 for rows in no cell."""
 
     @abstractmethod
     def rows(self, g: Array, cells: Cells, X: Array) -> Array:
@@ -157,7 +200,69 @@ def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]
 
 
 def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
-    """Give E_f(g) and its gradient in the scores (n,), in one block."""
+    """Return E_f(g) and its gradient in the scores (n,), in one block."""
     g = g - distance.shift(g, cells)
     value, D = penalty(distance, distance.sums(g, cells), cells)
     return value, distance.pull(g, cells, D)
+
+
+# ---------------------------------------------------------------- grids
+
+
+class Placed(NamedTuple):
+    """Scores placed on a grid, whatever cells they are in: what all of a distance's methods begin with."""
+
+    j: Array  # (n,) the bin
+    f: Array  # (n,) the place inside it
+    slope: Array  # (n,) df/dg
+
+
+class Binned(NamedTuple):
+    """Scores in the bins of their cells."""
+
+    key: Array  # (n,) which bin of which cell
+    f: Array  # (n,) the place inside the bin
+    n_cells: int
+    n_bins: int
+
+
+def place(x: Array, j: Array, slope: Array) -> Placed:
+    """Place scores x into bins j."""
+    return Placed(j, x - cast(j, x.dtype), slope)
+
+
+def binned(placed: Placed, cells: Cells, n_bins: int) -> Binned:
+    """Tell the cells' bins apart."""
+    key = (as_index(cells.code) + 1) * n_bins + placed.j
+    return Binned(key, placed.f, cells.n_cells, n_bins)
+
+
+def moments(binned: Binned, weight: Array, degree: int) -> list[Array]:
+    """Σ w f^q per cell and bin (c, b), for q = 0 … degree."""
+    out = []
+    for q in range(degree + 1):
+        weight = weight * binned.f if q else weight
+        total = segment_sum(weight, binned.key, (binned.n_cells + 1) * binned.n_bins)
+        out.append(total.reshape((binned.n_cells + 1, binned.n_bins))[1:])
+    return out
+
+
+def polynomial(binned: Binned, coefficients: list[Array]) -> Array:
+    """Σ_q coefficients[q][cell, bin]·f^q for each row (n,); 0 for rows in no cell."""
+    xp = namespace(binned.f)
+    nobody = 0 * coefficients[0][:1]
+    tables = [xp.reshape(concat([nobody, table], 0), (-1,)) for table in coefficients]
+    value = take(tables[-1], binned.key)
+    for table in tables[-2::-1]:
+        value = value * binned.f + take(table, binned.key)
+    return value
+
+
+def row_moments(binned: Binned, weight: Array, X: Array, degree: int) -> list[Array]:
+    """Σ w f^q x per cell and bin (c, b, d), for q = 0 … degree. X may be sparse."""
+    out = []
+    for q in range(degree + 1):
+        weight = weight * binned.f if q else weight
+        total = segment_dot(weight, binned.key, (binned.n_cells + 1) * binned.n_bins, X)
+        out.append(total.reshape((binned.n_cells + 1, binned.n_bins, X.shape[1]))[1:])
+    return out

@@ -6,10 +6,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, cast, concat, cumsum, detach, namespace, sigmoid
-from evenrisk.distances._grid import Binned, Placed, binned, moments, place, polynomial, row_moments
-from evenrisk.distances._protocol import Distance
+from evenrisk._xp import (
+    Array,
+    Cells,
+    as_array,
+    as_index,
+    cast,
+    concat,
+    cumsum,
+    namespace,
+    segment_dot,
+    sigmoid,
+)
+from evenrisk.distances._power import Power, Square
+from evenrisk.distances._protocol import (
+    Binned,
+    Distance,
+    Placed,
+    Traits,
+    binned,
+    cell_weights,
+    moments,
+    place,
+    polynomial,
+    row_moments,
+)
 
 # Nodes kept free on either side of the window: what lies outside it is parked there, three nodes away,
 # where it touches no threshold and no node inside.
@@ -64,9 +85,14 @@ class GapDistance(Distance):
         object.__setattr__(self, "window", (low, high))  # a list or an array would not be hashable
 
     @property
-    def linear(self) -> bool:
-        """So are differences of distribution functions, as long as they are merely squared."""
-        return self.scale == "score" and self.power == 2
+    def traits(self) -> Traits:
+        """Squares on the score scale are linear in the means, a norm, and bounded; nothing else is."""
+        plain = self.scale == "score" and self.power == 2
+        return Traits(linear=plain, norms=plain, bounded=plain)
+
+    @property
+    def _norm(self) -> Square:
+        return Square() if self.power == 2 else Power(self.power)
 
     @property
     def step(self) -> float:
@@ -84,7 +110,7 @@ class GapDistance(Distance):
         return _to_nodes(m0 / 8 - m1 / 2 + m2 / 2, 0.75 * m0 - m2, m0 / 8 + m1 / 2 + m2 / 2)
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """r_j = √w_j·U_j, w_j the measure of threshold j (see `compare`); for other powers see `_steepened`.
+        """r_j = √w_j·U_j, w_j the measure of threshold j (see `compare`); for other powers see `Power`.
 
         On the score scale w_j = Δ; on the rank scale w_j = m_j and u_j takes the place of U_j.
         """
@@ -102,16 +128,16 @@ class GapDistance(Distance):
             # ψ'² ≤ 2ψ, so where a node holds no mass its derivative holds none either
             in_mass = xp.where(positive, 0.25 / xp.where(positive, root, 1 + 0 * root), 0 * root)
             in_u = as_array(below - half, a)
-        largest = self._largest(u)
-        h, slope = self._steep(u / largest)
+        largest = self._norm.largest(u)
+        h, slope = self._norm.half(u / largest)
         # r = largest·R(u/largest): the factor stays in front of R and of its derivative in the mass only
         through_mass = as_array(2 * half, a) * (largest * in_mass * h)[..., None]
         through_u = in_u * (root * slope)[..., None]
-        return self._steepened(largest, root * h, through_mass + through_u, through_mass - through_u)
+        return self._norm.residual(largest, root * h, through_mass + through_u, through_mass - through_u)
 
     def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
-        if self.linear:
+        if self.traits.linear:
             return self.step**0.5 * cumsum(A - B, 0)[self._kept]
         return super().residual_rows(a, b, A, B)
 
@@ -124,73 +150,22 @@ class GapDistance(Distance):
         xp = namespace(a)
         if self.scale == "score":
             u = cumsum(a - b, -1)[..., self._kept]
-            if self.linear:
+            if self.traits.linear:
                 in_a = self._above(2 * self.step * u)
                 return self.step * xp.sum(u * u, axis=-1), in_a, -in_a
-            largest = self._largest(u)
+            largest = self._norm.largest(u)
             u = u / largest
-            d, in_S = self._root(xp.sum(self.step * self._raised(u), axis=-1))
-            in_a = self._above(largest * in_S * self.step * self._raised_slope(u))
+            d, in_S = self._norm.root(xp.sum(self.step * self._norm.raised(u), axis=-1))
+            in_a = self._above(largest * in_S * self.step * self._norm.slope(u))
             return largest[..., 0] ** 2 * d, in_a, -in_a
         mass, u = self._ranks(a, b)
-        largest = self._largest(u)
-        raised = self._raised(u / largest)
-        d, in_S = self._root(xp.sum(mass * raised, axis=-1))
-        v = largest * in_S * mass * self._raised_slope(u / largest)
+        largest = self._norm.largest(u)
+        raised = self._norm.raised(u / largest)
+        d, in_S = self._norm.root(xp.sum(mass * raised, axis=-1))
+        v = largest * in_S * mass * self._norm.slope(u / largest)
         through_mass = self._padded(largest**2 * in_S * 0.5 * raised)
         through_u = self._above(v) - self._padded(0.5 * v)
         return largest[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
-
-    def _largest(self, u: Array) -> Array:
-        """A number of the size of u to divide by, so that high powers of small gaps do not vanish."""
-        if self.power == 2:
-            return 1 + 0 * u[..., :1]
-        xp = namespace(u)
-        largest = detach(xp.max(xp.abs(u), axis=-1)[..., None])
-        return xp.where(largest > 0, largest, 1 + 0 * largest)
-
-    def _raised(self, u: Array) -> Array:
-        """abs(u)^p."""
-        return u * u if self.power == 2 else namespace(u).abs(u) ** self.power
-
-    def _raised_slope(self, u: Array) -> Array:
-        """The derivative of abs(u)^p."""
-        if self.power == 2:
-            return 2 * u
-        xp = namespace(u)
-        return self.power * u * xp.abs(u) ** (self.power - 2)
-
-    def _root(self, S: Array) -> tuple[Array, Array]:
-        """S^(2/p), and its derivative with one more axis; both 0 where S is."""
-        if self.power == 2:
-            return S, (1 + 0 * S)[..., None]
-        xp = namespace(S)
-        safe = xp.where(S > 0, S, 1 + 0 * S)
-        d = xp.where(S > 0, safe ** (2 / self.power), 0 * S)
-        return d, (2 / self.power * d / safe)[..., None]
-
-    def _steep(self, u: Array) -> tuple[Array, Array]:
-        """Give h = u·abs(u)^(p/2 − 1), whose square is abs(u)^p, and its derivative."""
-        if self.power == 2:
-            return u, 1 + 0 * u
-        steep = namespace(u).abs(u) ** (self.power / 2 - 1)
-        return u * steep, self.power / 2 * steep
-
-    def _steepened(self, largest: Array, q: Array, in_a: Array, in_b: Array) -> tuple[Array, Array, Array]:
-        """Turn q with ‖q‖² = S into r = largest·q·S^e with e = 1/p − ½, and its derivatives."""
-        if self.power == 2:
-            return q, in_a, in_b
-        xp = namespace(q)
-        S = xp.sum(q * q, axis=-1)[..., None]
-        safe = xp.where(S > 0, S, 1 + 0 * S)
-        e = 1 / self.power - 0.5
-        scale = safe**e
-
-        def scaled(in_x: Array) -> Array:
-            along = xp.sum(q[..., :, None] * in_x, axis=-2)[..., None, :]
-            return (in_x + (2 * e * q / safe)[..., None] * along) * scale[..., None]
-
-        return largest * q * scale, scaled(in_a), scaled(in_b)
 
     def pull(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).
@@ -208,14 +183,14 @@ class GapDistance(Distance):
         m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
-    def norms(self, g: Array | Placed) -> tuple[Array, Array] | None:
-        """Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
+    def norms(self, g: Array | Placed) -> tuple[Array, Array]:
+        """Return Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
 
         U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
         Only squares on the score scale are norms.
         """
-        if not self.linear:
-            return None
+        if not self.traits.norms:
+            return super().norms(g)
         j, f, slope = g if isinstance(g, Placed) else self.placed(g)
         first, last = self._kept.start, self._kept.stop - 1
         before, at = 0.5 - f, 0.5 + f
@@ -224,6 +199,42 @@ class GapDistance(Distance):
         after = cast(namespace(f).clip(last - j, 0, last - first + 1), f.dtype)
         norm = self.step * (after + u_before * u_before + u_at * u_at)
         return norm, -2 * self.step * slope * (u_before * before + u_at * at)
+
+    def curvature_bound(self, g: Array, cells: Cells, D: Array, damping: float) -> Array:
+        """Return damping·h + max(0, Σ_j D[cell, j]·(ψ_j)''(g)) (n,), with diag(h) at least 2JᵀJ.
+
+        J = ∂r/∂g. At least means that the difference has no negative eigenvalue. All entries of one column
+        of J have the same sign, so the sums of abs(JᵀJ) over its rows, which bound it from above, are two
+        cumulative sums. The other part is the curvature of ψ itself, D held fixed. Only for squares on the
+        score scale.
+        """
+        if not self.traits.bounded:
+            return super().curvature_bound(g, cells, D, damping)
+        return damping * self._row_sums(g, cells) + self._bend(g, cells, D)
+
+    def _row_sums(self, g: Array, cells: Cells) -> Array:
+        """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs of cells."""
+        w = cell_weights(cells)[0][:, None]
+        # what one step up of all scores of a cell takes away from its distribution function, (c, nodes)
+        density = -cumsum(self.rows(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
+        first, second = as_index(cells.pairs[:, 0]), as_index(cells.pairs[:, 1])
+        both = density[first] + density[second]
+        met = segment_dot(cells.pair_weight, first, cells.n_cells, both)
+        met = met + segment_dot(cells.pair_weight, second, cells.n_cells, both)
+        table = -2 * self.step * self._above(met[:, self._kept]) / w
+        return self.pull(g, cells, table)
+
+    def _bend(self, g: Array, cells: Cells, D: Array) -> Array:
+        """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
+        xp = namespace(g)
+        bins, slope = self._place(g, cells)
+        edge = 0 * D[:, :1]
+        before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
+        second = before - 2 * D + after
+        in_x = polynomial(bins, [0.5 * (after - before), second])
+        # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg
+        bend = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
+        return cells.weight * xp.where(bend > 0, bend, 0 * bend)
 
     def placed(self, g: Array) -> Placed:
         """Place the scores at their nearest node."""
@@ -236,7 +247,7 @@ class GapDistance(Distance):
         return binned(placed, cells, self.n_nodes), placed.slope
 
     def _coordinate(self, g: Array) -> tuple[Array, Array]:
-        """Give x, the score in grid steps, and dx/dg (n,)."""
+        """Return x, the score in grid steps, and dx/dg (n,)."""
         xp = namespace(g)
         s = sigmoid(g)
         x = (s - self.window[0]) / self.step + MARGIN

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_index, detach, namespace, segment_dot, segment_sum, take
-from evenrisk.distances._protocol import Distance
+from evenrisk._xp import Array, Cells, as_index, detach, namespace, segment_dot, segment_sum, take
+from evenrisk.distances._protocol import Distance, Traits
 
 VARIANCE_FLOOR = 1e-8  # relative to the pair's pooled variance
 
@@ -20,10 +18,13 @@ class GaussianDistance(Distance):
     Each variance gets a floor of 1e-8 times the pair's pooled variance ½(σ₀² + σ₁²) + ¼δ².
     """
 
-    of_two_moments: ClassVar[bool] = True
+    @property
+    def traits(self) -> Traits:
+        """Mean and variance of the scores are all it takes."""
+        return Traits(two_moments=True)
 
     def shift(self, g: Array, cells: Cells) -> Array | float:
-        """Give the weighted mean of g; the distance does not change with it."""
+        """Return the weighted mean of g; the distance does not change with it."""
         g = detach(g)
         return (cells.weight @ g) / cells.weight.sum()
 

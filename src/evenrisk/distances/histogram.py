@@ -8,10 +8,17 @@ from math import ceil
 
 import numpy as np
 
-from evenrisk._types import Array, Cells
-from evenrisk._xp import as_array, as_index, namespace, sigmoid
-from evenrisk.distances._grid import Binned, Placed, binned, moments, place, polynomial, row_moments
-from evenrisk.distances._protocol import Distance
+from evenrisk._xp import Array, Cells, as_array, as_index, namespace, sigmoid
+from evenrisk.distances._protocol import (
+    Binned,
+    Distance,
+    Placed,
+    binned,
+    moments,
+    place,
+    polynomial,
+    row_moments,
+)
 
 # Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the bump they stand for.
 FINE_PER_BANDWIDTH = 32

@@ -1,31 +1,34 @@
 """Measure the gap between groups at every threshold, for any score."""
 
-from evenrisk.metrics._results import (
-    Band,
-    Certificate,
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from evenrisk.metrics.groups import (
+    Decisions,
     Discrimination,
-    Interval,
-    Intervals,
-    NoiseFloor,
-    PermutationTest,
+    RiskDistribution,
+    decisions,
+    risk_distribution,
 )
-from evenrisk.metrics.decisions import Decisions, decisions
-from evenrisk.metrics.distribution import RiskDistribution, risk_distribution
+from evenrisk.metrics.groups import count_decisions as count_decisions
+from evenrisk.metrics.groups import distribution_of as distribution_of
+from evenrisk.metrics.groups import score_range as score_range
+from evenrisk.metrics.inference import Band, Certificate, Interval, Intervals
+from evenrisk.metrics.inference import Inference as Inference
 from evenrisk.metrics.profile import ThresholdProfile, threshold_profile
-from evenrisk.metrics.scorers import (
-    max_demographic_parity_difference,
-    max_equal_opportunity_difference,
-    max_equalized_odds_difference,
-    max_predictive_equality_difference,
-    mean_demographic_parity_difference,
-    mean_equal_opportunity_difference,
-    mean_equalized_odds_difference,
-    mean_predictive_equality_difference,
-    rank_demographic_parity_difference,
-    rank_equal_opportunity_difference,
-    rank_equalized_odds_difference,
-    rank_predictive_equality_difference,
-)
+from evenrisk.metrics.profile import profile_of as profile_of
+from evenrisk.metrics.resampling import NoiseFloor, PermutationTest
+from evenrisk.metrics.resampling import generator as generator
+from evenrisk.metrics.rows import ScoredRows as ScoredRows
+from evenrisk.metrics.rows import check_parity as check_parity
+from evenrisk.metrics.rows import check_people as check_people
+from evenrisk.metrics.scorers import SCORERS
+from evenrisk.parity import STRATA as STRATA
+
+# Names imported "as" themselves are for `report`, which measures many scores of the same checked rows.
+# They are no part of the documented interface.
+
+globals().update(SCORERS)
 
 __all__ = [
     "Band",
@@ -39,18 +42,12 @@ __all__ = [
     "RiskDistribution",
     "ThresholdProfile",
     "decisions",
-    "max_demographic_parity_difference",
-    "max_equal_opportunity_difference",
-    "max_equalized_odds_difference",
-    "max_predictive_equality_difference",
-    "mean_demographic_parity_difference",
-    "mean_equal_opportunity_difference",
-    "mean_equalized_odds_difference",
-    "mean_predictive_equality_difference",
-    "rank_demographic_parity_difference",
-    "rank_equal_opportunity_difference",
-    "rank_equalized_odds_difference",
-    "rank_predictive_equality_difference",
     "risk_distribution",
     "threshold_profile",
+    *SCORERS,
 ]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., float]:
+        """Return the type of a scorer: scorers are made from the rules, and no type checker sees them."""

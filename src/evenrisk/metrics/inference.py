@@ -1,34 +1,27 @@
-"""What the sample allows to say: bands, tests, certificates and intervals that hold at every threshold.
+"""What the sample allows to say of the curve: bands, certificates and intervals, valid at every threshold.
 
 Conventions
 -----------
 A pair is two cells of one stratum; its signed gap at t is rate(first) − rate(second). A band is one
 half-width per pair, the same at all thresholds, and all of them hold together with probability `level`. Every
-interval of a summary of the curve is read off the same deviations, by
+interval of a summary of the curve is computed from the same deviations, by
 abs(summary(Δ̂) − summary(Δ)) ≤ summary(Δ̂ − Δ): this holds whatever the true curve is, where resampling a
 maximum or a mean of absolute values is biased upwards.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
 from evenrisk._validation import check_choice, check_fraction, check_number
 from evenrisk.curves import gaps
-from evenrisk.metrics._permutation import is_exact, permutations
-from evenrisk.metrics._resampling import Binned, generator
-from evenrisk.metrics._results import (
-    Band,
-    Certificate,
-    Interval,
-    Intervals,
-    NoiseFloor,
-    PermutationTest,
-    pair_cells,
-)
+from evenrisk.metrics.resampling import BinnedScores, generator
+from evenrisk.parity import group_pairs
 
 if TYPE_CHECKING:
     from evenrisk.metrics.profile import ThresholdProfile
@@ -37,58 +30,291 @@ METHODS = ("bootstrap", "dkw")
 MANY_GROUPS = 20  # above, a pair's deviation is bounded by the sum of its cells', not drawn
 
 
-def permutation_test(profile: ThresholdProfile, n_permutations: int, random_state: Any) -> PermutationTest:
-    """Compare the groups as they are with permuted ones."""
-    permuted = permutations(profile._rows, n_permutations, random_state)
-    # equal values may differ in their last digits
-    as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
-    return PermutationTest(
-        max_gap=profile.max_gap,
-        p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
-        noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
-        noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
-        exact=is_exact(profile._rows),
-    )
+class Interval(NamedTuple):
+    """A measured value and the interval that holds the true one.
+
+    Attributes
+    ----------
+    value : float
+        As measured.
+    low, high : float
+        The interval.
+    """
+
+    value: float
+    low: float
+    high: float
 
 
-def band(profile: ThresholdProfile, level: float, method: str, n_resamples: int, random_state: Any) -> Band:
-    """Give every pair its half-width."""
-    check_fraction("level", level)
-    check_choice("method", method, METHODS)
-    binned = profile._binned
-    if method == "dkw":
-        width = _dkw(profile, level, binned)
-    else:
-        sups = _sups(binned, check_resamples(n_resamples, level), generator(random_state))
-        width = _balanced(sups, level)
+@dataclass(frozen=True, eq=False, repr=False)
+class Band:
+    """Simultaneous band for the signed gap of every pair of groups in every stratum.
+
+    With probability `level` all true curves lie in their bands, at all thresholds at once.
+
+    Attributes
+    ----------
+    thresholds : ndarray of shape (m,)
+        Every distinct score.
+    pairs : tuple of (str, str)
+        The p pairs of groups; a pair's gap is the rate of the first minus that of the second.
+    half_width : ndarray of shape (h, p)
+        By stratum and pair.
+    level : float
+        Probability.
+    method : str
+        "bootstrap" or "dkw".
+    """
+
+    thresholds: np.ndarray
+    pairs: tuple[tuple[str, str], ...]
+    half_width: np.ndarray
+    level: float
+    method: str
+    _rates: np.ndarray  # (h, k, m)
+
+    @property
+    def gap(self) -> np.ndarray:
+        """The signed gap of every stratum and pair (h, p, m)."""
+        first, second = pair_cells(1, self._rates.shape[1])
+        return self._rates[:, first] - self._rates[:, second]
+
+    @property
+    def lower(self) -> np.ndarray:
+        """Lower end of the band (h, p, m)."""
+        return np.maximum(self.gap - self.half_width[..., None], -1.0)
+
+    @property
+    def upper(self) -> np.ndarray:
+        """Upper end of the band (h, p, m)."""
+        return np.minimum(self.gap + self.half_width[..., None], 1.0)
+
+    @cached_property
+    def gap_by_stratum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the gap (largest − smallest rate) in each stratum, (h, m) each."""
+        low = np.zeros_like(self._rates[:, 0])
+        high = np.zeros_like(low)
+        for i, (a, b) in enumerate(zip(*pair_cells(1, self._rates.shape[1]), strict=True)):
+            gap, width = np.abs(self._rates[:, a] - self._rates[:, b]), self.half_width[:, i, None]
+            np.maximum(low, gap - width, out=low)
+            np.maximum(high, gap + width, out=high)
+        return low, np.minimum(high, 1.0)
+
+    @property
+    def worst_gap(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the gap in the worst stratum at each threshold, (m,) each."""
+        low, high = self.gap_by_stratum
+        return low.max(axis=0), high.max(axis=0)
+
+    @property
+    def max_gap(self) -> Interval:
+        """The max gap with its interval, read off the band."""
+        low, high = self.gap_by_stratum
+        return Interval(float(gaps(self._rates).max()), float(low.max()), float(high.max()))
+
+    def __repr__(self) -> str:
+        gap = self.max_gap
+        return (
+            f"Band({self.level:g}, {self.method}: half-width {self.half_width.min():.3f} to "
+            f"{self.half_width.max():.3f}, max gap {gap.value:.3f} [{gap.low:.3f}, {gap.high:.3f}])"
+        )
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Whether the max gap is under a limit, as far as this sample can tell.
+
+    Attributes
+    ----------
+    verdict : {"certified", "violated", "not decidable"}
+        Surely not above the limit, surely above it, or neither.
+    limit : float
+        The limit.
+    max_gap : Interval
+        As measured, with the interval that decides.
+    rows_needed : int or None
+        Rows in every group (and label, where the rule looks at it) with which the measured gap would be
+        decided; None where it is decided already, or where it equals the limit.
+    level : float
+        Probability of being right.
+    method : str
+        "bootstrap" or "dkw".
+    """
+
+    verdict: str
+    limit: float
+    max_gap: Interval
+    rows_needed: int | None
+    level: float
+    method: str
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Summaries of the curve with their intervals.
+
+    Attributes
+    ----------
+    max_gap, mean_gap, rank_gap : Interval
+        As on the profile.
+    gap_at : Interval or None
+        The gap at one threshold, averaged over strata.
+    level : float
+        Probability, of each interval on its own.
+    """
+
+    max_gap: Interval
+    mean_gap: Interval
+    rank_gap: Interval
+    gap_at: Interval | None
+    level: float
+
+
+class Inference:
+    """Bands, certificates and intervals of one profile at one level; a band is computed once.
+
+    An integer `random_state` starts every part from the same seed, so that asking for one part changes no
+    other; a Generator is used up from part to part.
+    """
+
+    def __init__(
+        self, profile: ThresholdProfile, level: float, n_resamples: int = 1000, random_state: Any = None
+    ) -> None:
+        self.profile = profile
+        self.level = check_fraction("level", level)
+        self.n_resamples = n_resamples
+        self.random_state = random_state
+        self._bands: dict[str, Band] = {}
+
+    @property
+    def binned(self) -> BinnedScores:
+        """The rows in order, on bins."""
+        return self.profile._binned
+
+    def band(self, method: str) -> Band:
+        """Return the band by a method."""
+        check_choice("method", method, METHODS)
+        if method not in self._bands:
+            names = self.profile.groups
+            pairs = tuple((names[a], names[b]) for a, b in zip(*pair_cells(1, len(names)), strict=True))
+            width = self._dkw() if method == "dkw" else self._bootstrap()
+            width = np.minimum(width, 2.0).reshape(len(self.profile.parity.strata), len(pairs))
+            self._bands[method] = Band(
+                self.profile.thresholds, pairs, width, self.level, method, self.profile.rates
+            )
+        return self._bands[method]
+
+    def _bootstrap(self) -> np.ndarray:
+        """Return the half-width of every pair (h·p,) from resamples."""
+        binned = self.binned
+        n_resamples = check_resamples(self.n_resamples, self.level)
+        width = _balanced(sups(binned, n_resamples, generator(self.random_state)), self.level)
         fewest = np.minimum(*(binned.effective[cells] for cells in _pairs(binned)))
-        width = np.maximum(width, unseen(fewest, level))
-    names = profile.groups
-    pairs = tuple((names[a], names[b]) for a, b in zip(*pair_cells(1, len(names)), strict=True))
-    width = np.minimum(width, 2.0).reshape(len(profile.parity.strata), len(pairs))
-    return Band(profile.thresholds, pairs, width, level, method, profile.rates)
+        return np.maximum(width, unseen(fewest, self.level))
+
+    def _dkw(self) -> np.ndarray:
+        """Massart's inequality for all c cells together: ε_a + ε_b, ε_a = √(ln(2c / α) / 2n_a)."""
+        if self.profile._rows.weighted:
+            raise ValueError(
+                "method='dkw' must have rows of equal weight, got unequal `sample_weight`: the inequality "
+                "does not hold for weighted rows. Use method='bootstrap'"
+            )
+        binned = self.binned
+        epsilon = np.sqrt(np.log(2 * binned.n_cells / (1 - self.level)) / (2 * binned.counts))
+        first, second = _pairs(binned)
+        return epsilon[first] + epsilon[second]
+
+    def certificate(self, limit: float, method: str) -> Certificate:
+        """Return whether the interval that a band gives the max gap is on one side of the limit."""
+        band = self.band(method)
+        interval = band.max_gap
+        verdict = "not decidable"
+        if interval.high <= limit:
+            verdict = "certified"
+        elif interval.low > limit:
+            verdict = "violated"
+        needed = self._rows_needed(limit, band) if verdict == "not decidable" else None
+        return Certificate(verdict, float(limit), interval, needed, self.level, method)
+
+    def _rows_needed(self, limit: float, band: Band) -> int | None:
+        """Return n per cell so that half-widths ∝ √(1/n_a + 1/n_b) fall under |measured gap − limit|."""
+        binned = self.binned
+        first, second = _pairs(binned)
+        per_row = 1 / binned.effective
+        unit = band.half_width.ravel() / np.sqrt(per_row[first] + per_row[second])
+        if band.method == "dkw":  # √n_a and √n_b add here
+            unit = np.full(len(first), np.sqrt(np.log(2 * binned.n_cells / (1 - self.level))))
+        cells = self.profile.rates.reshape(binned.n_cells, -1)
+        gap = np.array([_largest(cells[a] - cells[b]) for a, b in zip(first, second, strict=True)])
+        design = float((binned.counts / binned.effective).max())
+        short = np.abs(gap - limit)
+        with np.errstate(divide="ignore"):
+            needed = np.ceil(design * 2 * (unit / np.where(short < 1e-12, 0.0, short)) ** 2)
+        # one pair above the limit is enough to say so; to certify, all must be under it
+        above = gap > limit
+        rows = needed[above].min() if above.any() else needed.max()
+        return int(rows) if np.isfinite(rows) else None
+
+    def intervals(self, threshold: float | None) -> Intervals:
+        """Return the intervals of the summaries of the curve."""
+        max_gap = self.band("bootstrap").max_gap
+        n_resamples = check_resamples(self.n_resamples, self.level)
+        binned = self.binned
+        spread = np.diff(binned.thresholds, append=binned.thresholds[-1])
+        mean_parts, rank_parts = [], []
+        for deviation in binned.deviations(n_resamples, generator(self.random_state)):
+            shape = (len(deviation), binned.n_strata, binned.n_groups, -1)
+            by_stratum = gaps(deviation.reshape(shape))
+            mean_parts.append((by_stratum @ spread).mean(axis=1))
+            rank_parts.append(_rank_deviation(binned, deviation.reshape(shape), by_stratum))
+        reach = float(spread.sum())  # no gap is above 1
+        least = float(unseen(binned.effective, self.level).max())
+        return Intervals(
+            max_gap=max_gap,
+            mean_gap=self._around(self.profile.mean_gap, mean_parts, least * reach, reach),
+            rank_gap=self._around(self.profile.rank_gap, rank_parts, least, 1.0),
+            gap_at=None if threshold is None else self._gap_at(float(threshold)),
+            level=self.level,
+        )
+
+    def _around(self, value: float, parts: list[np.ndarray], least: float, most: float) -> Interval:
+        """Return the value ± a quantile of the deviations, or what may have gone unseen if that is more."""
+        width = max(upper_quantile(np.concatenate(parts), self.level), least)
+        return Interval(value, max(value - width, 0.0), min(value + width, most))
+
+    def _gap_at(self, t: float) -> Interval:
+        """Return Newcombe's interval for the difference of two rates, Bonferroni over pairs and strata."""
+        binned = self.binned
+        rates = self.profile.rates_at(t).ravel()
+        a, b = _pairs(binned)
+        low, high = wilson(rates, binned.effective, 1 - (1 - self.level) / len(a))
+        gap = rates[a] - rates[b]
+        down = gap - np.hypot(rates[a] - low[a], high[b] - rates[b])
+        up = gap + np.hypot(high[a] - rates[a], rates[b] - low[b])
+        nearest = np.where((down <= 0) & (up >= 0), 0.0, np.minimum(np.abs(down), np.abs(up)))
+        furthest = np.maximum(np.abs(down), np.abs(up))
+        ends = (end.reshape(binned.n_strata, -1).max(axis=1).mean() for end in (nearest, furthest))
+        return Interval(float(self.profile.at(t)), *(float(min(end, 1.0)) for end in ends))
+
+
+def pair_cells(n_strata: int, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the second cell of every pair of groups in every stratum, each (h·p,)."""
+    first, second = np.array(group_pairs(n_strata, n_groups)).T
+    return first, second
+
+
+def _pairs(binned: BinnedScores) -> tuple[np.ndarray, np.ndarray]:
+    return pair_cells(binned.n_strata, binned.n_groups)
 
 
 def check_resamples(n_resamples: Any, level: float) -> int:
-    """As many that a share `level` of them and one more is at most all of them."""
+    """Return as many; a share `level` of them and one more must be at most all of them."""
     least = int(np.ceil(level / (1 - level) - 1e-9))
     return int(check_number("n_resamples", n_resamples, low=least, whole=True))
 
 
-def _dkw(profile: ThresholdProfile, level: float, binned: Binned) -> np.ndarray:
-    """Massart's inequality for all c cells together: ε_a + ε_b, ε_a = √(ln(2c / α) / 2n_a)."""
-    if profile._rows.weighted:
-        raise ValueError(
-            "method='dkw' must have rows of equal weight, got unequal `sample_weight`: the inequality does "
-            "not hold for weighted rows. Use method='bootstrap'"
-        )
-    epsilon = np.sqrt(np.log(2 * binned.n_cells / (1 - level)) / (2 * binned.counts))
-    first, second = _pairs(binned)
-    return epsilon[first] + epsilon[second]
-
-
-def _sups(binned: Binned, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """sup over t of |Δ*(t) − Δ(t)| of every pair in every resample (n_resamples, pairs)."""
+def sups(binned: BinnedScores, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Return sup over t of |Δ*(t) − Δ(t)| of every pair in every resample (n_resamples, pairs)."""
     first, second = _pairs(binned)
     parts = []
     for deviation in binned.deviations(n_resamples, rng):
@@ -102,91 +328,18 @@ def _sups(binned: Binned, n_resamples: int, rng: np.random.Generator) -> np.ndar
 
 
 def _largest(values: np.ndarray) -> np.ndarray:
-    """Largest absolute value along the last axis."""
+    """Return the largest absolute value along the last axis."""
     return np.maximum(values.max(axis=-1), -values.min(axis=-1))
 
 
 def _balanced(sups: np.ndarray, level: float) -> np.ndarray:
-    """Half-widths that hold together, each in units of its pair's mean: small cells widen no other."""
+    """Return half-widths that hold together, each in units of its pair's mean: small cells widen no other."""
     scale = sups.mean(axis=0)
     relative = sups / np.where(scale > 0, scale, 1.0)
     return upper_quantile(relative.max(axis=1), level) * scale
 
 
-def unseen(n: np.ndarray, level: float) -> np.ndarray:
-    """1 − α^(1/n): a share of people that n rows may miss altogether; resamples of constants never move."""
-    return -np.expm1(np.log1p(-level) / n)
-
-
-def upper_quantile(values: np.ndarray, level: float) -> float:
-    """The smallest of the values that at least a share `level` of n + 1 do not exceed."""
-    rank = int(np.ceil((len(values) + 1) * level - 1e-9))
-    return float(np.sort(values)[min(rank, len(values)) - 1])
-
-
-def certify(profile: ThresholdProfile, limit: float, measured: Band) -> Certificate:
-    """Hold the band's interval against the limit."""
-    interval = measured.max_gap
-    verdict = "not decidable"
-    if interval.high <= limit:
-        verdict = "certified"
-    elif interval.low > limit:
-        verdict = "violated"
-    needed = _rows_needed(profile, limit, measured) if verdict == "not decidable" else None
-    return Certificate(verdict, float(limit), interval, needed, measured.level, measured.method)
-
-
-def _rows_needed(profile: ThresholdProfile, limit: float, measured: Band) -> int | None:
-    """n per cell so that half-widths fall under |measured gap − limit|; they fall like √(1/n_a + 1/n_b)."""
-    binned = profile._binned
-    first, second = _pairs(binned)
-    per_row = 1 / binned.effective
-    unit = measured.half_width.ravel() / np.sqrt(per_row[first] + per_row[second])
-    if measured.method == "dkw":  # √n_a and √n_b add here
-        unit = np.full(len(first), np.sqrt(np.log(2 * binned.n_cells / (1 - measured.level))))
-    cells = profile.rates.reshape(binned.n_cells, -1)
-    gap = np.array([_largest(cells[a] - cells[b]) for a, b in zip(first, second, strict=True)])
-    design = float((binned.counts / binned.effective).max())
-    short = np.abs(gap - limit)
-    with np.errstate(divide="ignore"):
-        needed = np.ceil(design * 2 * (unit / np.where(short < 1e-12, 0.0, short)) ** 2)
-    # one pair above the limit is enough to say so; to certify, all must be under it
-    above = gap > limit
-    rows = needed[above].min() if above.any() else needed.max()
-    return int(rows) if np.isfinite(rows) else None
-
-
-def intervals(
-    profile: ThresholdProfile, measured: Band, threshold: float | None, n_resamples: int, random_state: Any
-) -> Intervals:
-    """Intervals of the summaries, each at the band's level."""
-    binned = profile._binned
-    spread = np.diff(binned.thresholds, append=binned.thresholds[-1])
-    mean_parts, rank_parts = [], []
-    for deviation in binned.deviations(n_resamples, generator(random_state)):
-        shape = (len(deviation), binned.n_strata, binned.n_groups, -1)
-        by_stratum = gaps(deviation.reshape(shape))
-        mean_parts.append((by_stratum @ spread).mean(axis=1))
-        rank_parts.append(_rank_deviation(binned, deviation.reshape(shape), by_stratum))
-    reach = float(spread.sum())  # no gap is above 1
-    least = float(unseen(binned.effective, measured.level).max())
-    at = None if threshold is None else _gap_at(profile, float(threshold), measured.level, binned)
-    return Intervals(
-        max_gap=measured.max_gap,
-        mean_gap=_around(profile.mean_gap, mean_parts, measured.level, least * reach, reach),
-        rank_gap=_around(profile.rank_gap, rank_parts, measured.level, least, 1.0),
-        gap_at=at,
-        level=measured.level,
-    )
-
-
-def _around(value: float, parts: list[np.ndarray], level: float, least: float, most: float) -> Interval:
-    """The value ± a quantile of the drawn deviations, or what may have gone unseen if that is more."""
-    width = max(upper_quantile(np.concatenate(parts), level), least)
-    return Interval(value, max(value - width, 0.0), min(value + width, most))
-
-
-def _rank_deviation(binned: Binned, deviation: np.ndarray, by_stratum: np.ndarray) -> np.ndarray:
+def _rank_deviation(binned: BinnedScores, deviation: np.ndarray, by_stratum: np.ndarray) -> np.ndarray:
     """∫ gap(Δ*−Δ) dH* + |∫ gap d(H*−H)|, H the pooled distribution of the stratum, mean over strata (b,)."""
     mass = binned.mass.reshape(binned.n_strata, binned.n_groups, -1)
     total = mass.sum(axis=2, keepdims=True)
@@ -200,30 +353,21 @@ def _rank_deviation(binned: Binned, deviation: np.ndarray, by_stratum: np.ndarra
     return (first + second).mean(axis=1)
 
 
-def _gap_at(profile: ThresholdProfile, t: float, level: float, binned: Binned) -> Interval:
-    """Newcombe's interval for the difference of two rates, Bonferroni over pairs and strata."""
-    rates = profile.rates_at(t).ravel()
-    first, second = _pairs(binned)
-    low, high = wilson(rates, binned.effective, 1 - (1 - level) / len(first))
-    a, b = first, second
-    gap = rates[a] - rates[b]
-    down = gap - np.hypot(rates[a] - low[a], high[b] - rates[b])
-    up = gap + np.hypot(high[a] - rates[a], rates[b] - low[b])
-    nearest = np.where((down <= 0) & (up >= 0), 0.0, np.minimum(np.abs(down), np.abs(up)))
-    furthest = np.maximum(np.abs(down), np.abs(up))
-    ends = (end.reshape(binned.n_strata, -1).max(axis=1).mean() for end in (nearest, furthest))
-    return Interval(float(profile.at(t)), *(float(min(end, 1.0)) for end in ends))
+def unseen(n: np.ndarray, level: float) -> np.ndarray:
+    """1 − α^(1/n): a share of people that n rows may miss altogether; resamples of constants never move."""
+    return -np.expm1(np.log1p(-level) / n)
+
+
+def upper_quantile(values: np.ndarray, level: float) -> float:
+    """Return the smallest of the values that at least a share `level` of n + 1 do not exceed."""
+    rank = int(np.ceil((len(values) + 1) * level - 1e-9))
+    return float(np.sort(values)[min(rank, len(values)) - 1])
 
 
 def wilson(rate: np.ndarray, n: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's score interval of a rate seen in n rows."""
+    """Return both ends of Wilson's score interval of a rate seen in n rows."""
     z = norm.ppf(0.5 + level / 2)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     width = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     low, high = np.maximum(centre - width, 0.0), np.minimum(centre + width, 1.0)
     return np.minimum(low, rate), np.maximum(high, rate)
-
-
-def _pairs(binned: Binned) -> tuple[np.ndarray, np.ndarray]:
-    """First and second cell of every pair in every stratum."""
-    return pair_cells(binned.n_strata, binned.n_groups)

@@ -1,4 +1,7 @@
-"""One number for the gap over all thresholds, in fairlearn's naming, ready for ``make_scorer``."""
+"""One number for the gap over all thresholds, in fairlearn's naming, ready for ``make_scorer``.
+
+`evenrisk.metrics` has a function for every statistic and every rule in `PARITIES`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evenrisk.metrics.profile import threshold_profile
+from evenrisk.parity import PARITIES, Parity
 
 _WHAT = {
     "max": "Largest gap over all thresholds, in the worst stratum",
@@ -38,7 +42,8 @@ _DOCSTRING = """{what}, under {parity}.
     """
 
 
-def _scorer(statistic: str, parity: str) -> Callable[..., float]:
+def _scorer(statistic: str, parity: Parity) -> Callable[..., float]:
+    """Return the scorer of a statistic under a rule."""
     attribute = f"{statistic}_gap"
 
     def difference(
@@ -59,25 +64,19 @@ def _scorer(statistic: str, parity: str) -> Callable[..., float]:
         )
         return float(getattr(profile, attribute))
 
-    difference.__name__ = difference.__qualname__ = f"{statistic}_{parity}_difference"
+    difference.__name__ = difference.__qualname__ = f"{statistic}_{parity.name}_difference"
+    difference.__module__ = "evenrisk.metrics"  # where it is public, and where pickle looks for it
     difference.__doc__ = _DOCSTRING.format(
         what=_WHAT[statistic],
-        parity=parity.replace("_", " "),
+        parity=parity.words,
         attribute=attribute,
-        or_none=" or None" if parity == "demographic_parity" else "",
+        or_none="" if parity.needs_label else " or None",
     )
     return difference
 
 
-max_demographic_parity_difference = _scorer("max", "demographic_parity")
-max_equalized_odds_difference = _scorer("max", "equalized_odds")
-max_equal_opportunity_difference = _scorer("max", "equal_opportunity")
-max_predictive_equality_difference = _scorer("max", "predictive_equality")
-rank_demographic_parity_difference = _scorer("rank", "demographic_parity")
-rank_equalized_odds_difference = _scorer("rank", "equalized_odds")
-rank_equal_opportunity_difference = _scorer("rank", "equal_opportunity")
-rank_predictive_equality_difference = _scorer("rank", "predictive_equality")
-mean_demographic_parity_difference = _scorer("mean", "demographic_parity")
-mean_equalized_odds_difference = _scorer("mean", "equalized_odds")
-mean_equal_opportunity_difference = _scorer("mean", "equal_opportunity")
-mean_predictive_equality_difference = _scorer("mean", "predictive_equality")
+SCORERS = {
+    scorer.__name__: scorer
+    for scorer in (_scorer(what, rule) for what in _WHAT for rule in PARITIES.values())
+}
+globals().update(SCORERS)  # where pickles made by earlier versions look for them

@@ -1,27 +1,40 @@
-"""Fair to a budget: "no gap above 0.05 anywhere" instead of an η."""
+"""Fair to a budget: "no gap above 0.05 anywhere" instead of an η.
+
+The search fits at η = 0, then climbs a ladder of η until the held-out gap meets the budget, and bisects
+between the last two rungs. Where no rung meets it, a finer ladder is fitted from scratch and the best taken.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._validation import (
-    MissingSensitiveFeatures,
-    check_fraction,
-    check_number,
-)
-from evenrisk.model_selection._folds import Data, Tunable
-from evenrisk.model_selection._search import Search
+from evenrisk._validation import BudgetWarning, MissingSensitiveFeatures, check_fraction, check_number, tell
+from evenrisk.model_selection._held_out import EtaEstimator, FitInput, HeldOutScorer, SearchRows, make_folds
 
 if TYPE_CHECKING:
+    from evenrisk.metrics import ThresholdProfile
     from evenrisk.parity import Parity
 
 COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
+N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
+N_PERMUTATIONS = 200  # for the noise floor that a warning names
+FEW_PERMUTATIONS = 50  # to know whether a budget is below it, after every search
+RUNGS = 2  # per factor of ten, on the way up
+FINE_RUNGS = 4  # where a budget is out of reach: what few rows measure is rough
+PRECISION = 1.1  # ratio of two neighbouring η, the one too small and the other enough
+NEAR = 0.005  # a criterion this close to the best one is as good, at a smaller η
+REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more closely
+
+Criterion = Callable[[float], float]  # what must not exceed the budget, by η
 
 
 def _has(method: str) -> Any:
@@ -157,25 +170,30 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         self
             The fitted search.
         """
-        tunable = Tunable.of(self.estimator)
+        estimator = EtaEstimator.find(self.estimator)
         self._check_parameters()
-        data = Data(X, y, None, sample_weight)
+        given = FitInput(X, y, sensitive_features, sample_weight)
         if sensitive_features is None:
-            if self.max_gap < 1:
-                raise MissingSensitiveFeatures(
-                    "`sensitive_features` is required for a budget below 1, got None with "
-                    f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
-                )
-            eta, lineage, path, met = 0.0, [0.0], {0.0: dict.fromkeys(COLUMNS[1:], np.nan)}, True
+            self._refuse_a_budget_without_groups()
+            eta, met = 0.0, True
+            etas, path = [eta], {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
         else:
-            search = Search(self, tunable, Data(X, y, sensitive_features, sample_weight))
-            eta, met = search.result()
-            lineage, path, data = search.held_out.lineage(eta), search.path, search.rows.data
-        model = tunable.finish(data, lineage)
+            rows = SearchRows.check(given, estimator, self.parity)
+            search = _Search(self, estimator, rows)
+            eta, met = search.find_eta()
+            etas, path, given = search.scorer.etas_through(eta), search.path, rows.given
+        model = estimator.fit_through(given, etas)
         self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
         self.path_ = _table(path)
-        self._take_over(model)
+        self._resemble(model)
         return self
+
+    def _refuse_a_budget_without_groups(self) -> None:
+        if self.max_gap < 1:
+            raise MissingSensitiveFeatures(
+                "`sensitive_features` is required for a budget below 1, got None with "
+                f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
+            )
 
     def _check_parameters(self) -> None:
         check_fraction("max_gap", self.max_gap, one=True)
@@ -189,17 +207,18 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         if not low < high:
             raise ValueError(f"`eta_range` must be (low, high) with 0 < low < high, got {self.eta_range!r}")
 
-    def _take_over(self, model: Any) -> None:
-        """Look like the model from the outside."""
+    def _resemble(self, model: Any) -> None:
+        """Take the fitted model over, with the attributes that scikit-learn asks for."""
         self.best_estimator_ = model
         self.classes_ = model.classes_
         for name in ("n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
+            elif hasattr(self, name):
+                delattr(self, name)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Give the label of each row, by the model found.
+        """Return the label of each row, by the model found.
 
         Parameters
         ----------
@@ -216,7 +235,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
 
     @_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Give 1 − s and s, the risk, for each row, by the model found.
+        """Return 1 − s and s, the risk, for each row, by the model found.
 
         Parameters
         ----------
@@ -233,7 +252,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
 
     @_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
-        """Give the raw score of each row, by the model found.
+        """Return the raw score of each row, by the model found.
 
         Parameters
         ----------
@@ -256,8 +275,166 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
 
 
 def _table(path: dict[float, dict[str, float]]) -> Any:
-    """One row per η tried, the smallest first."""
+    """Return a table with one row per η tried, the smallest first."""
     import pandas as pd
 
     rows = [{"eta": eta} | path[eta] for eta in sorted(path)]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+class _Search:
+    """One search: what was tried, and what came of it."""
+
+    def __init__(self, settings: BudgetSearchCV, estimator: EtaEstimator, rows: SearchRows) -> None:
+        rng = check_random_state(settings.random_state)
+        folds = make_folds(rows, settings.cv, rng)
+        self.settings = settings
+        self.rows = rows
+        self.seed = int(rng.randint(2**31 - 1))
+        self.scorer = HeldOutScorer(estimator, rows.given, folds, settings.n_jobs)
+        self.profiles: dict[float, ThresholdProfile] = {}
+        self.path: dict[float, dict[str, float]] = {}
+
+    def find_eta(self) -> tuple[float, bool]:
+        """Return the η found and whether it meets the budget; warn if not."""
+        budget, (low, high) = self.settings.max_gap, self.settings.eta_range
+        eta = smallest_eta(self._criterion, budget, low, high)
+        if eta is not None:
+            self._warn_if_within_chance(eta)
+            return eta, True
+        if self.settings.confidence is not None:
+            eta = smallest_eta(self._measured, budget, low, high)
+        if eta is not None:
+            self._warn_unverified(eta)
+            return eta, False
+        # every fit from scratch now, as in a grid search: a strong penalty on few rows has many minima
+        self.scorer.fit_from_scratch()
+        self.path.clear()
+        eta = best_eta(self._measured, low, high)
+        if self._criterion(eta) <= budget:
+            self._warn_if_within_chance(eta)
+            return eta, True
+        self._warn_unmet(eta)
+        return eta, False
+
+    def _measured(self, eta: float) -> float:
+        """Return the held-out max gap at this η."""
+        if eta not in self.path:
+            scores = self.scorer.scores(eta)
+            self.profiles[eta] = self.rows.profile(scores.rank)
+            measured = {"max_gap": self.profiles[eta].max_gap, "bound": np.nan}
+            self.path[eta] = measured | self.rows.quality(scores)
+            if self.settings.verbose:
+                print(f"eta {eta:<12.6g} held-out max gap {measured['max_gap']:.4f}", file=sys.stderr)
+        return self.path[eta]["max_gap"]
+
+    def _criterion(self, eta: float) -> float:
+        """Return what must meet the budget: the measured gap, or an upper bound with this confidence.
+
+        No bound is drawn where the measured gap is above the budget. Resamples are the same for all η.
+        """
+        measured, confidence = self._measured(eta), self.settings.confidence
+        if confidence is None or measured > self.settings.max_gap:
+            return measured
+        row = self.path[eta]
+        if np.isnan(row["bound"]):
+            level = float(confidence)
+            band = self.profiles[eta].band(level, "bootstrap", _resamples(level), self.seed)
+            row["bound"] = band.max_gap.high
+        return row["bound"]
+
+    def _warn_unverified(self, eta: float) -> None:
+        """Warn that this many rows cannot tell."""
+        budget, level = self.settings.max_gap, float(self.settings.confidence)  # type: ignore[arg-type]
+        bounds = {each: row["bound"] for each, row in self.path.items() if np.isfinite(row["bound"])}
+        best = min(bounds, key=lambda each: bounds[each])
+        certificate = self.profiles[best].certify(budget, level, "bootstrap", _resamples(level), self.seed)
+        needed = certificate.rows_needed
+        enough = "" if needed is None else f"; about {needed:,} rows in every cell would be enough for that"
+        tell(
+            f"a max gap of {budget:g} cannot be verified with {len(self.rows.code):,} rows. The held-out max "
+            f"gap is {self.path[eta]['max_gap']:.3f} at eta={eta:.4g}, but no eta brings its upper bound at "
+            f"confidence {level:g} below {bounds[best]:.3f} (eta={best:.4g}){enough}",
+            BudgetWarning,
+        )
+
+    def _warn_if_within_chance(self, eta: float) -> None:
+        """Warn if the budget, as measured, is below what this many rows show of a score without any gap.
+
+        A score that is nearly constant shows less by chance: the plain model's is taken.
+        """
+        by_chance = self._floor(0.0, FEW_PERMUTATIONS) if self.settings.confidence is None else 0.0
+        if self.settings.max_gap < by_chance:
+            tell(
+                f"a held-out max gap of {self.path[eta]['max_gap']:.3f} meets the budget of "
+                f"{self.settings.max_gap:g} as measured, but {len(self.rows.code):,} rows cannot tell: a "
+                f"score that has nothing to do with the groups shows {by_chance:.3f} by chance. Give more "
+                "rows, or `confidence` for a bound of the true gap",
+                BudgetWarning,
+            )
+
+    def _warn_unmet(self, eta: float) -> None:
+        """Warn that the budget is out of reach, and what chance alone would show."""
+        tell(
+            f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
+            f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "
+            f"On these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "
+            f"{self._floor(eta, N_PERMUTATIONS):.3f} by chance",
+            BudgetWarning,
+        )
+
+    def _floor(self, eta: float, n_permutations: int) -> float:
+        """Return the mean max gap that chance alone would show."""
+        return self.profiles[eta].noise_floor(n_permutations, self.seed).mean
+
+
+def _resamples(level: float) -> int:
+    return max(N_RESAMPLES, int(np.ceil(4 / (1 - level))))
+
+
+# The search for η knows nothing of models. The criterion is a held-out gap, or a bound for it. As it is
+# measured, it falls with η by and large, not strictly. Rungs are 10^(k/2): two searches look at the same η.
+
+
+def rungs(low: float, high: float, per_decade: int = RUNGS) -> list[float]:
+    """Return low, high, and 10^(k/per_decade) for all k between them."""
+    first = floor(log10(low) * per_decade + 1e-9) + 1
+    last = ceil(log10(high) * per_decade - 1e-9) - 1
+    return [low, *(10 ** (k / per_decade) for k in range(first, last + 1)), high]
+
+
+def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -> float | None:
+    """Return the smallest η with criterion(η) ≤ budget, to a factor of `PRECISION`; None if there is none."""
+    if criterion(0.0) <= budget:
+        return 0.0
+    ladder = rungs(low, high)
+    middle = min(range(len(ladder)), key=lambda k: abs(log10(ladder[k])))
+    upwards, downwards = range(middle, len(ladder)), range(middle - 1, -1, -1)
+    at = next((k for k in (*upwards, *downwards) if criterion(ladder[k]) <= budget), None)
+    if at is None:
+        return None
+    while 0 < at <= middle and criterion(ladder[at - 1]) <= budget:
+        at -= 1
+    enough, too_small = ladder[at], ladder[at - 1] if at else 0.0
+    while too_small > 0 and enough / too_small > PRECISION:
+        between = (too_small * enough) ** 0.5
+        if criterion(between) <= budget:
+            enough = between
+        else:
+            too_small = between
+    return enough
+
+
+def best_eta(criterion: Criterion, low: float, high: float) -> float:
+    """Return the smallest η whose criterion is about as low as it gets, for a budget out of reach."""
+    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high, FINE_RUNGS))}
+    for _ in range(REFINEMENTS):
+        best = min(tried, key=lambda eta: (tried[eta], eta))
+        below = max((eta for eta in tried if 0 < eta < best), default=None)
+        above = min((eta for eta in tried if eta > best), default=None)
+        for neighbour in (below, above):
+            if neighbour and best > 0:
+                middle = (neighbour * best) ** 0.5
+                tried[middle] = criterion(middle)
+    least = min(tried.values())
+    return min(eta for eta, value in tried.items() if value <= least + NEAR)

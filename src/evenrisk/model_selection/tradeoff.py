@@ -9,8 +9,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from evenrisk._validation import check_number
-from evenrisk.model_selection._folds import Data, HeldOut, Scores, Tunable
-from evenrisk.model_selection._rows import Rows
+from evenrisk.model_selection._held_out import (
+    EtaEstimator,
+    FitInput,
+    Fold,
+    HeldOutScorer,
+    HeldOutScores,
+    SearchRows,
+    make_folds,
+)
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -79,37 +86,39 @@ def tradeoff_path(
     """
     import pandas as pd
 
-    tunable = Tunable.of(estimator)
-    wanted = _check_etas(etas)
-    rows = Rows.of(Data(X, y, sensitive_features, sample_weight), tunable, parity)
-    splits = rows.splits(cv, check_random_state(random_state))
-    held_out = HeldOut(tunable, rows.data, splits, n_jobs)
-    label = type(tunable.holder).__name__ if name is None else name
-    table = [{"method": label, "eta": eta} | _point(rows, splits, held_out.scores(eta)) for eta in wanted]
-    return pd.DataFrame(table)
+    found = EtaEstimator.find(estimator)
+    ascending = _check_etas(etas)
+    rows = SearchRows.check(FitInput(X, y, sensitive_features, sample_weight), found, parity)
+    folds = make_folds(rows, cv, check_random_state(random_state))
+    scorer = HeldOutScorer(found, rows.given, folds, n_jobs)
+    method = type(found.owner).__name__ if name is None else name
+    return pd.DataFrame(
+        [{"method": method, "eta": eta} | _measure(rows, folds, scorer.scores(eta)) for eta in ascending]
+    )
 
 
 def _check_etas(etas: Any) -> list[float]:
+    """Return the distinct η in ascending order."""
     if np.ndim(etas) != 1 or len(etas) == 0:
         raise ValueError(f"`etas` must be a sequence of at least 1 number, got {etas!r}")
     return sorted({float(check_number("etas", eta, low=0)) for eta in etas})
 
 
-def _point(rows: Rows, splits: list[tuple[np.ndarray, np.ndarray]], scores: Scores) -> dict[str, float]:
-    """Pooled values, and standard errors from the folds'."""
-    profile = rows.profile(scores.place)
+def _measure(rows: SearchRows, folds: list[Fold], scores: HeldOutScores) -> dict[str, float]:
+    """Return the pooled values, and standard errors from those of the folds."""
+    profile = rows.profile(scores.rank)
     pooled = {"max_gap": profile.max_gap, "rank_gap": profile.rank_gap} | rows.quality(scores)
-    folds = [{"max_gap": _max_gap(rows, scores, test)} | rows.quality(scores, test) for _, test in splits]
+    parts = [{"max_gap": _max_gap(rows, scores, test)} | rows.quality(scores, test) for _, test in folds]
     for column in ("max_gap", "auc", "accuracy"):
-        values = [fold[column] for fold in folds]
+        values = [part[column] for part in parts]
         spread = np.std(values, ddof=1) if len(values) > 1 else np.nan
         pooled[f"{column}_error"] = float(spread / len(values) ** 0.5)
     return pooled
 
 
-def _max_gap(rows: Rows, scores: Scores, test: np.ndarray) -> float:
-    """The max gap of one fold; NaN where a cell is empty in it."""
+def _max_gap(rows: SearchRows, scores: HeldOutScores, test: np.ndarray) -> float:
+    """Return the max gap of one fold; NaN where a cell is empty in it."""
     try:
-        return rows.profile(scores.place, test).max_gap
+        return rows.profile(scores.rank, test).max_gap
     except ValueError:
         return np.nan

@@ -1,4 +1,4 @@
-"""A network as lists of NumPy arrays: where it starts, what it scores, and how it goes to torch and back.
+"""A network as lists of NumPy arrays: its first weights, its scores, its form in torch, what it minimises.
 
 Conventions
 -----------
@@ -8,13 +8,19 @@ coefs[i] (fan_in, fan_out) and intercepts[i] (fan_out,) of layer i, scikit-learn
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from evenrisk._estimator import TrainingData
 from evenrisk._validation import check_choice, check_number, install_hint
 from evenrisk._xp import is_sparse, sigmoid
+from evenrisk.distances import Distance
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import Penalty, ScoreObjective
 
 # Rows scored at a time, padded to this number: BLAS adds up in another order at the edges of its tiles, and
 # equal rows must tie. All usual heights of a tile divide 96.
@@ -31,7 +37,7 @@ class Layers(NamedTuple):
 
     @classmethod
     def initial(cls, sizes: tuple[int, ...], rng: np.random.RandomState) -> Layers:
-        """Draw W uniformly within ±√(6/(fan_in + fan_out)) (Glorot's), b = 0: the same for any rows."""
+        """Return random first weights: W uniform within ±√(6/(fan_in + fan_out)) (Glorot's), b = 0."""
         shapes = list(pairwise(sizes))
         bounds = [np.sqrt(6 / (a + b)) for a, b in shapes]
         coefs = [rng.uniform(-bound, bound, shape) for bound, shape in zip(bounds, shapes, strict=True)]
@@ -39,7 +45,7 @@ class Layers(NamedTuple):
 
     @classmethod
     def unflat(cls, theta: np.ndarray, sizes: tuple[int, ...]) -> Layers:
-        """Cut θ into layers."""
+        """Return the layers that θ holds, as views of it."""
         coefs, intercepts, at = [], [], 0
         for a, b in pairwise(sizes):
             coefs.append(theta[at : at + a * b].reshape(a, b))
@@ -48,36 +54,30 @@ class Layers(NamedTuple):
         return cls(coefs, intercepts)
 
     def flat(self) -> np.ndarray:
-        """θ in float64."""
+        """Return θ in float64."""
         parts = [part.ravel() for layer in zip(self.coefs, self.intercepts, strict=True) for part in layer]
         return np.concatenate(parts).astype(np.float64)
 
-    def weight_mask(self) -> np.ndarray:
-        """1 where θ is an entry of some W, 0 where of some b."""
-        return Layers(
-            [np.ones_like(W) for W in self.coefs], [np.zeros_like(b) for b in self.intercepts]
-        ).flat()
-
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Columns of X, hidden units of each layer, 1."""
+        """The columns of X, the hidden units of each layer, 1."""
         return (self.coefs[0].shape[0], *(len(b) for b in self.intercepts))
 
 
 def layer_sizes(n_features: int, hidden_layer_sizes: Any) -> tuple[int, ...]:
-    """Give n_features, the hidden units of each layer, 1; one number is one layer."""
+    """Return n_features, the hidden units of each layer, 1; one number is one layer."""
     hidden = [hidden_layer_sizes] if np.ndim(hidden_layer_sizes) == 0 else list(hidden_layer_sizes)
     units = [int(check_number("hidden_layer_sizes", size, low=1, whole=True)) for size in hidden]
     return (n_features, *units, 1)
 
 
 def check_activation(activation: Any) -> str:
-    """Let the name of an activation pass."""
+    """Return the name of an activation, or raise."""
     return check_choice("activation", activation, ACTIVATIONS)
 
 
 def raw_scores(X: Any, layers: Layers, activation: str) -> np.ndarray:
-    """g (n,) in float64. A row's score does not depend on the rows beside it, not by one bit."""
+    """Return g (n,) in float64. A row's score does not depend on the rows beside it, not by one bit."""
     n = X.shape[0]
     g = np.empty(n)
     coefs = [W.astype(np.float64, copy=False) for W in layers.coefs]
@@ -104,7 +104,7 @@ def _activate(h: np.ndarray, activation: str) -> np.ndarray:
 
 
 def import_torch() -> Any:
-    """Give torch, or say which extra has it."""
+    """Return torch, or say which extra has it."""
     try:
         import torch
     except ImportError as error:
@@ -114,7 +114,7 @@ def import_torch() -> Any:
 
 
 def find_device(name: Any) -> Any:
-    """Give the torch device of this name; "auto" is CUDA where there is one."""
+    """Return the torch device of this name; "auto" is CUDA where there is one."""
     torch = import_torch()
     n_cuda = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if isinstance(name, str) and name == "auto":
@@ -128,20 +128,20 @@ def find_device(name: Any) -> Any:
 
 
 def to_tensors(layers: Layers, dtype: Any, device: Any) -> list[Any]:
-    """W₀, b₀, W₁, b₁, … as torch tensors that want gradients."""
+    """Return W₀, b₀, W₁, b₁, … as torch tensors with gradients."""
     torch = import_torch()
     parts = [part for layer in zip(layers.coefs, layers.intercepts, strict=True) for part in layer]
     return [torch.tensor(part, dtype=dtype, device=device, requires_grad=True) for part in parts]
 
 
 def from_tensors(tensors: list[Any]) -> Layers:
-    """The way back; the arrays are copies."""
+    """Return the layers of such tensors; the arrays are copies."""
     arrays = [tensor.detach().cpu().numpy().copy() for tensor in tensors]
     return Layers(arrays[::2], arrays[1::2])
 
 
 def torch_scores(X: Any, tensors: list[Any], activation: str) -> Any:
-    """g (n,) under autograd."""
+    """Return g (n,) as a function of the tensors that autograd can differentiate."""
     torch = import_torch()
     act = {"relu": torch.relu, "tanh": torch.tanh, "logistic": torch.sigmoid}.get(activation)
     h = X
@@ -152,7 +152,7 @@ def torch_scores(X: Any, tensors: list[Any], activation: str) -> Any:
 
 
 def to_sequential(layers: Layers, activation: str) -> Any:
-    """An nn.Sequential with the same raw scores, (n, d) → (n, 1)."""
+    """Return an nn.Sequential with the same raw scores, (n, d) → (n, 1)."""
     torch = import_torch()
     nn = torch.nn
     make = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}[activation]
@@ -166,3 +166,111 @@ def to_sequential(layers: Layers, activation: str) -> Any:
             linear.bias.copy_(torch.from_numpy(b.copy()))
         modules += [linear, make()]
     return nn.Sequential(*modules[:-1])
+
+
+# ---------------------------------------------------------------- what is minimised
+
+
+def log_loss_objective(data: TrainingData, distance: Distance, eta: float) -> ScoreObjective:
+    """Return mean log loss + η·E_f in the scores, in float64."""
+    weight = data.weight.astype(np.float64)
+    cells = None if data.cells is None else data.cells._replace(weight=weight)
+    penalty = None if cells is None else Penalty(distance, cells)
+    return ScoreObjective(LOGISTIC, data.y, weight, penalty, eta)
+
+
+class NetworkProblem:
+    """F(θ) = mean log loss + alpha/2·Σ‖W‖² + η·E_f over all rows, in float64.
+
+    `raw_scores` and `value` are NumPy's. `__call__`, which has the gradient too, goes through torch: the
+    objective is differentiated in the scores, and autograd takes this gradient to the weights.
+    """
+
+    def __init__(
+        self,
+        scores: ScoreObjective,
+        X: Any,
+        sizes: tuple[int, ...],
+        *,
+        activation: str,
+        alpha: float,
+        device: str = "cpu",
+    ) -> None:
+        self.scores, self.X, self.sizes = scores, X, sizes
+        self.activation, self.alpha = activation, alpha
+        self.on_device = RowsOnDevice(X, scores, device)
+        shapes = list(pairwise(sizes))
+        self.is_weight = Layers([np.ones(each) for each in shapes], [np.zeros(b) for _, b in shapes]).flat()
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return F(θ) and ∂F/∂θ."""
+        torch = import_torch()
+        X = self.on_device.X
+        tensors = to_tensors(Layers.unflat(theta, self.sizes), torch.float64, X.device)
+        g = torch_scores(X, tensors, self.activation)
+        if X.is_cpu:  # NumPy, which works on blocks that stay in cache, is faster here
+            value, slope = self.scores(g.detach().numpy())
+        else:
+            value, slope = self.on_device.scores.with_eta(self.scores.eta)(g.detach())
+        slope = torch.as_tensor(slope, dtype=torch.float64, device=X.device)
+        parts = torch.autograd.grad(g, tensors, slope)
+        gradient = np.concatenate([part.cpu().numpy().ravel() for part in parts])
+        return value + self._ridge(theta), gradient + self.alpha * self.is_weight * theta
+
+    def value(self, theta: np.ndarray) -> float:
+        """Return F(θ)."""
+        return self.scores(self.raw_scores(theta))[0] + self._ridge(theta)
+
+    def with_eta(self, eta: float) -> Self:
+        """Return the same problem with another η; rows on a device are shared."""
+        other = copy(self)
+        other.scores = self.scores.with_eta(eta)
+        return other
+
+    def raw_scores(self, theta: np.ndarray) -> np.ndarray:
+        """Return g (n,)."""
+        return raw_scores(self.X, Layers.unflat(theta, self.sizes), self.activation)
+
+    def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
+        """Return `coefs_` and `intercepts_` in the dtype of X, for raw scores slope·g(θ) + intercept."""
+        dtype = self.X.dtype
+        layers = Layers.unflat(theta.astype(dtype), self.sizes)
+        last = (slope * layers.coefs[-1]).astype(dtype)
+        b = np.array([slope * float(layers.intercepts[-1][0]) + intercept], dtype=dtype)
+        return {
+            "coefs_": [*(W.copy() for W in layers.coefs[:-1]), last],
+            "intercepts_": [*(c.copy() for c in layers.intercepts[:-1]), b],
+        }
+
+    def _ridge(self, theta: np.ndarray) -> float:
+        return self.alpha / 2 * float(self.is_weight @ theta**2)
+
+
+class RowsOnDevice:
+    """The rows of a problem as float64 tensors on a device, made when they are first used."""
+
+    def __init__(self, X: Any, scores: ScoreObjective, device: str) -> None:
+        self._X, self._scores, self._device = X, scores, device
+
+    @cached_property
+    def X(self) -> Any:
+        """The features (n, d), dense."""
+        X = self._X.toarray() if is_sparse(self._X) else self._X
+        return self._moved(X, "float64")
+
+    @cached_property
+    def scores(self) -> ScoreObjective:
+        """The objective in the scores, at η = 0."""
+        old = self._scores
+        penalty = None
+        if old.penalty is not None:
+            cells = old.penalty.cells.moved(
+                index=lambda x: self._moved(x, "int64"), number=lambda x: self._moved(x, "float64")
+            )
+            penalty = Penalty(old.penalty.distance, cells)
+        y, weight = self._moved(old.y, "float64"), self._moved(old.weight, "float64")
+        return ScoreObjective(old.loss, y, weight, penalty)
+
+    def _moved(self, x: np.ndarray, dtype: str) -> Any:
+        torch = import_torch()
+        return torch.tensor(np.asarray(x), dtype=getattr(torch, dtype), device=find_device(self._device))

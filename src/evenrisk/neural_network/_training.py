@@ -1,25 +1,144 @@
-"""Training in mini-batches: Adam, the penalty eased in, early stopping on the whole objective."""
+"""How a network is trained: on all rows at once by L-BFGS, or in mini-batches by torch's Adam.
+
+All distances have no gradient where all scores tie, so that no training may begin with the whole penalty.
+
+* `lbfgs_path` minimises the objective of all rows at η = 0, at the rungs 0.01, 0.0316, 0.1, … and at the η
+  asked for, each point starting where the last one ended. Rungs get a few iterations only: enough to stay in
+  the basin.
+* `adam_path` goes over mini-batches and lets η grow from 0 to its value over the first epochs. The next η
+  begins with the trained network and takes fewer epochs.
+
+Every mini-batch holds every cell of the parity rule. Rows of a cell that is too small for all batches come
+several times in an epoch, and count less in the loss instead.
+
+Conventions
+-----------
+Points come in ascending order of η. `started` says that the first θ is a fitted network and not a random one.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import xlog1py, xlogy
+from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk.neural_network._batches import Batch, Rows
-from evenrisk.neural_network._network import Layers, from_tensors, import_torch, to_tensors, torch_scores
+from evenrisk._estimator import TrainingData, rungs
+from evenrisk._validation import listed, tell
+from evenrisk._xp import is_sparse
+from evenrisk.neural_network._network import (
+    Layers,
+    NetworkProblem,
+    from_tensors,
+    import_torch,
+    to_tensors,
+    torch_scores,
+)
+from evenrisk.parity import Parity
+from evenrisk.solvers import Solution, lbfgs
 
-RAMP = 0.3  # of the epochs: η grows from 0 to its value meanwhile, for all distances are blind at a constant
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
-SLOWEST = 0.02  # of learning_rate_init: where it has fallen to in the last epoch
+ON_THE_WAY = 20  # iterations of L-BFGS at rungs
+LATER = 1 / 3  # of the epochs: what the next η of a path needs
+RAMP = 0.3  # of the epochs, in which η grows to its value
+SLOWEST = 0.02  # of the learning rate: where it has fallen to in the last epoch
+LEAST_ROWS, MOST_ROWS, PER_EPOCH = 128, 2048, 12  # "auto": about PER_EPOCH batches, of so many rows each
+CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
+SOME = 1000  # rows whose scores are looked at when a piece is done
+
+AdamState = dict[int, dict[str, np.ndarray]]  # of each tensor: steps and running means
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the user may say about training."""
+class NetworkPoint:
+    """A point of the path: η, its solution, and the iterations or epochs spent since the point before."""
+
+    eta: float
+    solution: Solution
+    n_iter: int
+    curve: list[float]  # the objective, epoch by epoch or evaluation by evaluation
+    best: float | None = None  # the lowest value on rows held out
+    plain: np.ndarray | None = None  # as in `PathPoint`; a network has no one fit at η = 0
+
+
+def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate: float | None) -> None:
+    """Warn where a constant would do better, or where max_iter cut a clear fall short.
+
+    A network that is trained to the end is not always a better one, so max_iter alone is no reason.
+    `learning_rate` is Adam's.
+    """
+    share = np.average(data.y, weights=data.weight.astype(np.float64))
+    constant = -float(xlogy(share, share) + xlog1py(1 - share, -share))
+    curve, last = np.array(point.curve), max(len(point.curve) // 10, 1)
+    fall = float(curve[:-last].min() - curve.min()) if len(curve) > last else 0.0
+    lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
+    if learning_rate is not None:
+        lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
+    if point.solution.value > constant + CLEAR:
+        tell(
+            f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
+            f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
+            ConvergenceWarning,
+        )
+    elif fall > CLEAR and not point.solution.converged:
+        tell(
+            f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
+            f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
+            ConvergenceWarning,
+        )
+
+
+# ---------------------------------------------------------------- L-BFGS
+
+
+def lbfgs_path(
+    problem: NetworkProblem,
+    theta: np.ndarray,
+    etas: Sequence[float],
+    *,
+    started: bool,
+    tol: float,
+    max_iter: int,
+    verbose: int,
+) -> Iterator[NetworkPoint]:
+    """Yield the minimum at each η, by L-BFGS on all rows."""
+    asked = set(etas)
+    n_iter = 0
+    for eta in sorted(asked if started else asked | {0.0} | set(rungs(max(asked)))):
+        if verbose:
+            print(f"eta {eta:g}", file=sys.stderr)
+        function = RecordedValues(problem.with_eta(eta))
+        most = max_iter if eta in asked or eta == 0 else min(ON_THE_WAY, max_iter)
+        solution = lbfgs(function, theta, tol=tol, max_iter=most, verbose=verbose)
+        theta, n_iter = solution.theta, n_iter + solution.n_iter
+        if eta in asked:
+            yield NetworkPoint(eta, solution, n_iter, function.values)
+            n_iter = 0
+
+
+class RecordedValues:
+    """A problem that keeps the value of every evaluation."""
+
+    def __init__(self, problem: NetworkProblem) -> None:
+        self.problem = problem
+        self.values: list[float] = []
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return F(θ) and ∂F/∂θ."""
+        value, gradient = self.problem(theta)
+        self.values.append(value)
+        return value, gradient
+
+
+# ---------------------------------------------------------------- Adam
+
+
+@dataclass(frozen=True)
+class AdamSettings:
+    """The settings of training in mini-batches."""
 
     activation: str
     alpha: float
@@ -29,130 +148,112 @@ class Settings:
     patience: int
     verbose: int
 
-    def shorter(self, share: float) -> Settings:
-        """The same with a share of the epochs."""
-        return replace(self, n_epochs=max(round(share * self.n_epochs), 1))
 
-
-@dataclass
-class Watch:
-    """The best value so far and the weights that had it."""
-
-    tol: float
-    best: float = np.inf
-    kept: Layers | None = None
-    idle: int = 0
-
-    def see(self, value: float, layers: Callable[[], Layers] | None) -> None:
-        """Count the epochs since the value last fell by more than tol; keep the weights of the lowest."""
-        self.idle = 0 if value < self.best - self.tol else self.idle + 1
-        if value < self.best:
-            self.best, self.kept = value, None if layers is None else layers()
-
-
-@dataclass
-class Trained:
-    """Where the training at one η ended; `best` is None where nothing was held out."""
-
-    layers: Layers
-    curve: list[float] = field(default_factory=list)
-    best: float | None = None
-
-
-class Adam:
-    """Kingma & Ba's steps: −rate·m/(√v + ε), m and v running means of the gradient and its square.
-
-    torch.optim has it too; its first step imports torch's compiler, which takes seconds.
-    """
-
-    def __init__(self, tensors: list[Any]) -> None:
-        torch = import_torch()
-        self.n_steps = 0
-        self.first, self.second = ([torch.zeros_like(each) for each in tensors] for _ in range(2))
-
-    def step(self, tensors: list[Any], gradients: Any, rate: float) -> None:
-        """Move the tensors."""
-        self.n_steps += 1
-        scale = 1 - BETA_2**self.n_steps
-        rate = rate * scale**0.5 / (1 - BETA_1**self.n_steps)
-        with import_torch().no_grad():
-            for x, slope, m, v in zip(tensors, gradients, self.first, self.second, strict=True):
-                m.lerp_(slope, 1 - BETA_1)
-                v.mul_(BETA_2).addcmul_(slope, slope, value=1 - BETA_2)
-                x.addcdiv_(m, v.sqrt().add_(EPSILON * scale**0.5), value=-rate)
+def adam_path(
+    problem: NetworkProblem,
+    theta: np.ndarray,
+    etas: Sequence[float],
+    *,
+    started: bool,
+    settings: AdamSettings,
+    batches: MiniBatches,
+    parity_loss: Any,
+    held_out: NetworkProblem | None,
+) -> Iterator[NetworkPoint]:
+    """Yield the network trained at each η; `held_out` has the rows that say when to stop."""
+    for eta in sorted(set(etas)):
+        trainer = Trainer(Layers.unflat(theta, problem.sizes), batches, parity_loss, settings)
+        watched = None if held_out is None else held_out.with_eta(eta)
+        layers, curve, best = trainer.train(eta, ramp=not started, held_out=watched)
+        theta, n_iter = layers.flat(), len(curve)
+        ended = n_iter < settings.n_epochs
+        solution = Solution(theta, problem.with_eta(eta).value(theta), np.nan, n_iter, ended)
+        yield NetworkPoint(eta, solution, n_iter, curve, best)
+        if not started:
+            settings, started = replace(settings, n_epochs=max(round(LATER * settings.n_epochs), 1)), True
 
 
 class Trainer:
-    """A network on a device, and its optimiser."""
+    """A network on a device, the rows it learns from, and its optimiser."""
 
-    def __init__(self, layers: Layers, parity_loss: Any, settings: Settings, device: Any, dtype: Any) -> None:
-        self.settings, self.parity_loss = settings, parity_loss
-        self.tensors = to_tensors(layers, dtype, device)
-        self.adam = Adam(self.tensors)
-        self.eta = 0.0  # where the ramp leads
+    def __init__(
+        self, layers: Layers, batches: MiniBatches, parity_loss: Any, settings: AdamSettings
+    ) -> None:
+        self.batches, self.parity_loss, self.settings = batches, parity_loss, settings
+        self.tensors = to_tensors(layers, batches.dtype, batches.device)
+        # fused: a step takes less than half of the time, on a CPU as well
+        self.adam = import_torch().optim.Adam(self.tensors, lr=settings.learning_rate, fused=True)
+        self.final_eta = 0.0  # to which η grows
 
     def train(
-        self, rows: Rows, eta: float, *, ramp: bool, held_out: Callable[[Layers, float], float] | None
-    ) -> Trained:
-        """Go over the rows until the epochs are over, or nothing gets better any more."""
-        s, self.eta, rows.by_cells = self.settings, eta, eta > 0
+        self, eta: float, *, ramp: bool, held_out: NetworkProblem | None
+    ) -> tuple[Layers, list[float], float | None]:
+        """Train until the epochs are over, or nothing gets better any more.
+
+        Return the weights, the objective of each epoch, and the lowest value on rows held out. With rows held
+        out the weights are those of the lowest value, else the last ones.
+        """
+        s, self.final_eta = self.settings, eta
         curve: list[float] = []
-        watch = Watch(s.tol)
         n_ramp = int(RAMP * s.n_epochs) if ramp and eta > 0 else 0
+        best, kept, idle = np.inf, None, 0
         for epoch in range(s.n_epochs):
             slower = 1 - (1 - SLOWEST) * epoch / max(s.n_epochs - 1, 1)
-            curve.append(
-                self.epoch(rows, eta * min(1.0, (epoch + 1) / (n_ramp + 1)), s.learning_rate * slower)
-            )
-            value = curve[-1] if held_out is None else held_out(self.layers(), eta)
-            self._tell(epoch + 1, curve[-1], None if held_out is None else value)
-            if epoch >= n_ramp:  # before, another objective was looked at
-                watch.see(value, None if held_out is None else self.layers)
-            if watch.idle >= s.patience:
+            curve.append(self.epoch(eta * min(1.0, (epoch + 1) / (n_ramp + 1)), s.learning_rate * slower))
+            value = curve[-1]
+            if held_out is not None:
+                value = held_out.scores(held_out.raw_scores(self.layers().flat()))[0]  # without the ridge
+            self._print_progress(epoch + 1, curve[-1], None if held_out is None else value)
+            if epoch < n_ramp:  # another objective
+                continue
+            idle = 0 if value < best - s.tol else idle + 1
+            if value < best:
+                best, kept = value, None if held_out is None else self.layers()
+            if idle >= s.patience:
                 break
-        if held_out is None or watch.kept is None:
-            return Trained(self.layers(), curve)
-        return Trained(watch.kept, curve, watch.best)
+        return (self.layers(), curve, None) if kept is None else (kept, curve, best)
 
-    def epoch(self, rows: Rows, eta: float, rate: float) -> float:
-        """Go over the rows once; the mean of the batches' objectives, each as its step found it."""
-        torch = import_torch()
+    def epoch(self, eta: float, learning_rate: float) -> float:
+        """Train on all rows once; return the mean of the batches' objectives, each before its step."""
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate
         total, n = 0.0, 0
-        for batch in rows:
+        for batch in self.batches.epoch(by_cells=eta > 0):  # without a penalty any batch will do
             loss = self._loss(batch, eta)
-            self.adam.step(self.tensors, torch.autograd.grad(loss, self.tensors), rate)
+            self.adam.zero_grad()
+            loss.backward()
+            self.adam.step()
             total, n = total + loss.detach(), n + 1
         mean = float(total) / n
         if not np.isfinite(mean):
             raise self._diverged(eta)
         return mean
 
-    def check_finite(self, X: Any, eta: float) -> None:
-        """Refuse weights that the last step has blown up, as seen by some rows."""
-        g = torch_scores(X, self.tensors, self.settings.activation)
+    def check_finite(self, eta: float) -> None:
+        """Refuse weights that the last step has made useless, as seen by some rows."""
+        g = torch_scores(self.batches.first(SOME), self.tensors, self.settings.activation)
         if not bool(g.isfinite().all()):
             raise self._diverged(eta)
 
     def layers(self) -> Layers:
-        """The weights as they are now."""
+        """Return the weights as they are now."""
         return from_tensors(self.tensors)
 
-    def state(self) -> tuple[int, list[np.ndarray], list[np.ndarray]]:
-        """What Adam remembers, in NumPy."""
-        first, second = (
-            [x.cpu().numpy().copy() for x in part] for part in (self.adam.first, self.adam.second)
-        )
-        return self.adam.n_steps, first, second
+    def adam_state(self) -> AdamState:
+        """Return what Adam remembers, in NumPy: a fitted model must not need torch to be loaded."""
+        state = self.adam.state_dict()["state"]
+        return {
+            i: {name: x.cpu().numpy().copy() for name, x in entries.items()} for i, entries in state.items()
+        }
 
-    def resume(self, state: tuple[int, list[np.ndarray], list[np.ndarray]]) -> None:
-        """Take up what another Adam remembered."""
-        self.adam.n_steps = state[0]
-        for mine, theirs in zip((self.adam.first, self.adam.second), state[1:], strict=True):
-            for tensor, array in zip(mine, theirs, strict=True):
-                tensor.copy_(import_torch().from_numpy(array))
+    def resume(self, state: AdamState) -> None:
+        """Continue with what another Adam remembered."""
+        tensor = import_torch().tensor
+        tensors = {i: {name: tensor(x) for name, x in entries.items()} for i, entries in state.items()}
+        self.adam.load_state_dict(self.adam.state_dict() | {"state": tensors})
 
-    def _loss(self, batch: Batch, eta: float) -> Any:
-        """Mean log loss + alpha/2·Σ‖W‖² + η·E_f of a batch."""
+    def _loss(self, batch: MiniBatch, eta: float) -> Any:
+        """Return mean log loss + alpha/2·Σ‖W‖² + η·E_f of a batch."""
         functional = import_torch().nn.functional
         g = torch_scores(batch.X, self.tensors, self.settings.activation)
         log_loss = functional.binary_cross_entropy_with_logits(g, batch.y, weight=batch.loss_weight)
@@ -168,13 +269,131 @@ class Trainer:
             raise self._diverged(eta) from error
 
     def _diverged(self, eta: float) -> ValueError:
-        or_eta = f" or eta (now {max(eta, self.eta):g})" if eta else ""
+        or_eta = f" or eta (now {max(eta, self.final_eta):g})" if eta else ""
         return ValueError(
             "the network must give finite scores, and training has diverged. Lower learning_rate_init (now "
             f"{self.settings.learning_rate:g}){or_eta}, or standardise the features"
         )
 
-    def _tell(self, epoch: int, value: float, held_out: float | None) -> None:
+    def _print_progress(self, epoch: int, value: float, held_out: float | None) -> None:
         if self.settings.verbose:
             beside = "" if held_out is None else f"  held out {held_out:.6f}"
             print(f"epoch {epoch:4d}  objective {value:.6f}{beside}", file=sys.stderr)
+
+
+# ---------------------------------------------------------------- rows for Adam
+
+
+class MiniBatch(NamedTuple):
+    """Some rows, as tensors."""
+
+    X: Any
+    y: Any
+    weight: Any  # 1 on average over all rows; None where all have the same
+    loss_weight: Any  # the same in the loss, where rows that come again count less
+    group: Any  # None where there are none
+
+
+class MiniBatches:
+    """A training set on a device, in other batches every epoch."""
+
+    def __init__(self, data: TrainingData, batch_size: Any, seed: int, device: Any) -> None:
+        torch = import_torch()
+        self.device, self.dtype, self.n = device, getattr(torch, str(data.X.dtype)), len(data.y)
+        self.size = rows_in_batch(batch_size, self.n)
+        self.X = data.X if is_sparse(data.X) else self._tensor(data.X)
+        weight = None if np.ptp(data.weight) == 0 else data.weight / data.weight.mean()
+        self.y = self._tensor(data.y)
+        self.weight = None if weight is None else self._tensor(weight)
+        self.loss_weight = self.weight
+        code = None if data.groups is None else data.groups.code
+        self.group = None if code is None else torch.tensor(code, dtype=torch.int64, device=device)
+        self.sampler = _cell_sampler(data, self.size, seed) if self.size < self.n else None
+        if self.sampler is not None and self.sampler.loss_weight.min() < 1:
+            once = self.sampler.loss_weight if weight is None else self.sampler.loss_weight * weight
+            self.loss_weight = self._tensor(once)
+        self.rng = np.random.default_rng(seed)
+
+    def epoch(self, *, by_cells: bool) -> Iterator[MiniBatch]:
+        """Yield all rows in batches; `by_cells`, every cell is in every batch."""
+        if self.size >= self.n:
+            yield self._batch(self.first(self.n), slice(None), by_cells)
+            return
+        parts = self.parts(by_cells=by_cells)
+        # one look-up for the epoch instead of one for every batch
+        order = import_torch().from_numpy(np.concatenate(parts)).to(self.device)
+        X = None if is_sparse(self.X) else self.X[order]
+        start = 0
+        for part in parts:
+            here = slice(start, start + len(part))
+            yield self._batch(self._dense(part) if X is None else X[here], order[here], by_cells)
+            start += len(part)
+
+    def parts(self, *, by_cells: bool) -> list[np.ndarray]:
+        """Return the rows of each batch of the next epoch, by index."""
+        if self.sampler is not None and by_cells:
+            return self.sampler.batches()
+        return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
+
+    def first(self, n: int) -> Any:
+        """Return the features of the first rows."""
+        return self._dense(slice(n)) if is_sparse(self.X) else self.X[:n]
+
+    def _batch(self, X: Any, rows: Any, by_cells: bool) -> MiniBatch:
+        others = (self.weight, self.loss_weight if by_cells else self.weight, self.group)
+        return MiniBatch(X, self.y[rows], *(None if each is None else each[rows] for each in others))
+
+    def _dense(self, rows: Any) -> Any:
+        return self._tensor(self.X[rows].toarray())
+
+    def _tensor(self, x: np.ndarray) -> Any:
+        return import_torch().tensor(x, dtype=self.dtype, device=self.device)
+
+
+def rows_in_batch(batch_size: Any, n: int) -> int:
+    """Return the number of rows asked for: "auto", None = all, or a number; never more than there are."""
+    if batch_size is None:
+        return n
+    if isinstance(batch_size, str):
+        batch_size = min(max(n // PER_EPOCH, LEAST_ROWS), MOST_ROWS)
+    return min(int(batch_size), n)
+
+
+def _cell_sampler(data: TrainingData, size: int, seed: int) -> Any:
+    """Return a sampler that puts every cell into every batch; None where there is one cell, or no groups."""
+    from evenrisk.nn import ParityBatchSampler
+
+    if data.cells is None or np.ptp(data.cells.code) == 0:
+        return None
+    # a piece of `partial_fit` may lack cells or a label: the cells that are there are as good as groups
+    return ParityBatchSampler(data.cells.code, batch_size=size, seed=seed)
+
+
+def split_off(
+    data: TrainingData, fraction: float, parity: Parity, rng: np.random.RandomState
+) -> tuple[TrainingData, TrainingData]:
+    """Split at random into training and validation, both with their share of every label in every group."""
+    group = np.zeros(len(data.y), np.intp) if data.groups is None else data.groups.code
+    kind = 2 * group + data.y
+    taken = np.zeros(len(kind), dtype=bool)
+    for each in np.unique(kind):
+        rows = rng.permutation(np.flatnonzero(kind == each))
+        taken[rows[: round(fraction * len(rows))]] = True
+    _check_part("validation", data, taken, fraction, parity)
+    _check_part("training", data, ~taken, fraction, parity)
+    return data.take(np.flatnonzero(~taken)), data.take(np.flatnonzero(taken))
+
+
+def _check_part(name: str, data: TrainingData, rows: np.ndarray, fraction: float, parity: Parity) -> None:
+    """Refuse a part (a mask) without some label or cell, and say which."""
+    if data.is_complete(np.flatnonzero(rows)):
+        return
+    lost = [f"label {listed(data.classes[[label]])}" for label in (0, 1) if not (data.y[rows] == label).any()]
+    if data.cells is not None and data.groups is not None:
+        cell_names = parity.cell_names([repr(each) for each in data.groups.names])
+        counts = np.bincount(data.cells.code[rows] + 1, minlength=len(cell_names) + 1)[1:]
+        lost += [cell for cell, count in zip(cell_names, counts, strict=True) if count == 0]
+    raise ValueError(
+        f"`validation_fraction` must leave rows of every label and cell in the {name} part, got "
+        f"{fraction:g} of {len(rows)} rows and none of: {'; '.join(lost)}"
+    )

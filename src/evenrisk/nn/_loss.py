@@ -1,34 +1,44 @@
-"""The penalty as one more term of a loss."""
+"""The penalty as one more term of a loss: `ParityLoss`, the checks of its input, and E_f of a batch.
+
+A batch is noisy: with few rows the squared gap between two equal groups is far from 0 on average, and a
+network would learn to reduce that. So the variance of a cell's mean m may be taken off its squared
+norm:
+
+    ‖m‖² − W2/(W² − W2)·(Q/W − ‖m‖²) = ‖m‖² + ‖m‖²·W2/(W² − W2) − Q·W2/W/(W² − W2).
+
+Where all weights are equal this is the mean over pairs of *different* rows (a U-statistic), whose expectation
+does not depend on the size of the batch. Where they are not it still depends on differences of scores alone.
+The second term is a comparison with a cell of nothing, ψ = 0. So all of it is the core's penalty with a few
+more pairs, less the sum of the third.
+
+Conventions
+-----------
+c cells, p entries of ψ. psi (c, p) sums of wψ; W, W2, Q (c,) sums of w, w² and w‖Φ‖²; m = psi/W. *Known*
+are the rows of the batch and those remembered. The penalty is that of all known rows, and its slope that in
+the mean of the batch's own: a remembered score is compared with and not learned from. Arrays are NumPy's or
+torch's; weights are in units of 2^exponent, see `_memory`.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evenrisk._types import Array, Cells
-from evenrisk._validation import check_flag, check_member, check_number
-from evenrisk._xp import namespace
-from evenrisk.distances import DISTANCES, Distance
-from evenrisk.nn._batch import Comparison
-from evenrisk.nn._inputs import (
-    Batch,
-    check_batch,
-    complain,
-    emptied,
-    in_units,
-    laid_out,
-    magnitude,
-    sound_rows,
-)
-from evenrisk.nn._memory import CellMemory
-from evenrisk.nn._workers import Graft, largest
-from evenrisk.parity import PARITIES, Parity, cell_codes
+from evenrisk._validation import check_flag, check_member, check_number, refuse_masked
+from evenrisk._xp import Array, Cells, Sums, as_index, cast, concat, namespace, take, to_numpy
+from evenrisk.distances import DISTANCES, Distance, cell_sum, cell_weights, penalty
+from evenrisk.nn._memory import CellMemory, in_units, magnitude
+from evenrisk.nn._workers import Graft, largest, summed, workers
+from evenrisk.parity import PARITIES, Parity, cell_codes, group_pairs
 
-Rows = tuple[Array, Array, Array, Array]  # score, cell and weight of each, and the weights' exponent
+HALF = (torch.float16, torch.bfloat16)
+ENOUGH = 1e-3  # of W²: what W² − W2 is above in a cell that is more than one row
 
 
 class ParityLoss(nn.Module):
@@ -84,7 +94,7 @@ class ParityLoss(nn.Module):
     (True, True)
     """
 
-    pairs: Tensor  # see Comparison
+    pairs: Tensor  # see BatchComparison
     cell_of: Tensor  # (k,) or (2k,): the cell of label·k + group
 
     def __init__(
@@ -106,7 +116,9 @@ class ParityLoss(nn.Module):
         self.process_group = process_group
         n_strata = len(self.parity.strata)
         self.n_cells = n_strata * self.n_groups
-        self._comparison = Comparison(self.distance, n_strata, self.n_groups, self.unbiased, process_group)
+        self._comparison = BatchComparison(
+            self.distance, n_strata, self.n_groups, self.unbiased, process_group
+        )
         self.register_buffer("pairs", torch.from_numpy(self._comparison.pairs), persistent=False)
         self.register_buffer(
             "cell_of", torch.from_numpy(_cell_of(self.parity, self.n_groups)), persistent=False
@@ -128,7 +140,7 @@ class ParityLoss(nn.Module):
     def forward(
         self, scores: Tensor, groups: Tensor, y: Tensor | None = None, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """Give E_f of the batch.
+        """Return E_f of the batch.
 
         Parameters
         ----------
@@ -161,48 +173,47 @@ class ParityLoss(nn.Module):
             return value
         return Graft.apply(scores, value, gradient.reshape(scores.shape), self.process_group)
 
-    def _on_host(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
+    def _on_host(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
         if not sound_rows(batch, self.n_groups).all():
-            complain(batch, self.n_groups)
-        rows = self._in_units(*laid_out(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
+            raise_unsound(batch, self.n_groups)
+        rows = self._in_units(*cells_and_weights(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
         return rows, *self._evaluate(rows, self.pairs.cpu().numpy(), memory)
 
-    def _on_device(self, batch: Batch, memory: CellMemory | None) -> tuple[Rows, Array, Array]:
+    def _on_device(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
         device = batch.g.device
         sound = sound_rows(batch, self.n_groups)
         all_sound = sound.all()
         with torch.autocast(device.type, enabled=False):
-            laid = laid_out(emptied(batch, sound), self.cell_of.to(device), self.n_groups)
+            laid = cells_and_weights(zeroed(batch, sound), self.cell_of.to(device), self.n_groups)
             rows = self._in_units(*laid, memory)
             value, gradient = self._evaluate(rows, self.pairs.to(device), memory)
         if torch.compiler.is_compiling():  # a look at values would break the graph
             value = torch.where(all_sound, value, torch.nan)
             gradient = torch.where(all_sound, gradient, torch.nan)
         elif not bool(all_sound):  # the one time that the host waits: all kernels are queued
-            complain(batch, self.n_groups)
+            raise_unsound(batch, self.n_groups)
         return rows, value, gradient
 
-    def _in_units(self, g: Array, code: Array, weight: Array, memory: CellMemory | None) -> Rows:
-        """Put the weights into units of the largest that anybody has, in a batch or in the memory."""
+    def _in_units(self, g: Array, code: Array, weight: Array, memory: CellMemory | None) -> WeightedScores:
+        """Return the rows with weights in units of the largest one of all processes and the memory."""
         exponent = largest(magnitude(weight), self.process_group)
         if memory is not None:
             exponent = namespace(exponent).maximum(exponent, memory.magnitude(g))
-        return g, code, in_units(weight, exponent, g.dtype), exponent
+        return WeightedScores(g, code, in_units(weight, exponent, g.dtype), exponent)
 
-    def _evaluate(self, rows: Rows, pairs: Array, memory: CellMemory | None) -> tuple[Array, Array]:
-        g, code, weight, exponent = rows
-        cells = Cells(code, weight, self.n_cells, pairs, None)
-        return self._comparison.evaluate(g, cells, memory, exponent)
+    def _evaluate(self, rows: WeightedScores, pairs: Array, memory: CellMemory | None) -> tuple[Array, Array]:
+        cells = Cells(rows.code, rows.weight, self.n_cells, pairs, None)
+        return self._comparison.evaluate(rows.g, cells, memory, rows.exponent)
 
 
 def stays_in_torch(scores: Tensor) -> bool:
-    """Whether to compute where the scores are; on a CPU, NumPy is several times quicker at small arrays."""
+    """Whether to compute where the scores are; on a CPU, NumPy is several times faster at small arrays."""
     return torch.compiler.is_compiling() or scores.is_cuda
 
 
 def _check_unbiased(unbiased: bool | None, distance: Distance) -> bool:
-    """Let the unbiased form pass where the distance has one; None means wherever it has."""
-    has_norm = distance.norms(np.zeros(1)) is not None
+    """Return whether to take the unbiased form; None means wherever the distance has one."""
+    has_norm = distance.traits.norms
     if unbiased is None:
         return has_norm
     check_flag("unbiased", unbiased)
@@ -215,7 +226,7 @@ def _check_unbiased(unbiased: bool | None, distance: Distance) -> bool:
 
 
 def _cell_of(parity: Parity, n_groups: int) -> np.ndarray:
-    """Ask the rule once: the cell of label·k + group for either label, or of each group if none matters."""
+    """Return the cell of label·k + group for either label, or of each group where labels do not matter."""
     labels = 2 if parity.needs_label else 1
     group = np.tile(np.arange(n_groups), labels)
     code = cell_codes(parity, np.repeat(np.arange(labels), n_groups), group, n_groups)
@@ -225,3 +236,264 @@ def _cell_of(parity: Parity, n_groups: int) -> np.ndarray:
             f"with cells {code.tolist()} of {n_groups} groups"
         )
     return np.asarray(code)
+
+
+# ---------------------------------------------------------------- input
+
+
+class ScoreBatch(NamedTuple):
+    """The rows of one process, in torch or NumPy."""
+
+    g: Array  # (n,) float32 or float64
+    group: Array  # (n,) whole numbers
+    y: Array | None  # (n,) numbers; None where the rule does not look at them
+    weight: Array | None  # (n,) float32 or float64, whatever g is; None where all are 1
+
+    def on_host(self) -> ScoreBatch:
+        """Return the same rows in NumPy; no copy is made of what is on the host already."""
+        return ScoreBatch(*(None if x is None else to_numpy(x) for x in self))
+
+
+class WeightedScores(NamedTuple):
+    """Rows that have been checked: score, cell and weight of each (n,), and the weights' exponent."""
+
+    g: Array
+    code: Array
+    weight: Array
+    exponent: Array
+
+
+def check_batch(scores: Any, groups: Any, y: Any, sample_weight: Any, *, needs_label: bool) -> ScoreBatch:
+    """Return the rows as torch vectors; refuse what can be refused without a look at the values."""
+    if not (isinstance(scores, Tensor) and scores.is_floating_point()):
+        came = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+        raise ValueError(f"`scores` must be a tensor of floating-point numbers, got {came}")
+    if scores.ndim not in (1, 2) or (scores.ndim == 2 and scores.shape[1] != 1):
+        raise ValueError(f"`scores` must have shape (n,) or (n, 1), one per row, got {tuple(scores.shape)}")
+    if needs_label and y is None:
+        raise ValueError("`y` must be given under a parity rule that looks at the label, got None")
+    g = _widened(scores.detach().reshape(-1))
+    group = _vector("groups", groups, g)
+    if group.is_floating_point() or group.is_complex():
+        raise ValueError(f"`groups` must be whole numbers, got {group.dtype}")
+    label = _vector("y", y, g) if needs_label else None
+    weight = None if sample_weight is None else _vector("sample_weight", sample_weight, g)
+    if weight is not None and not weight.is_floating_point():
+        weight = weight.to(g.dtype)
+    return ScoreBatch(g, group, label, weight)
+
+
+def _vector(name: str, values: Any, g: Tensor) -> Tensor:
+    """Return one entry per score, where the scores are."""
+    refuse_masked(name, values)
+    values = (values if isinstance(values, Tensor) else _tensor(name, values)).to(g.device).detach()
+    if values.numel() != g.shape[0]:
+        raise ValueError(
+            f"`{name}` must have one entry per score, {g.shape[0]}, got shape {tuple(values.shape)}"
+        )
+    return _widened(values.reshape(-1))
+
+
+def _tensor(name: str, values: Any) -> Tensor:
+    """Return numbers of any kind as a tensor; refuse text and whatever else is not a number."""
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        entries = np.asarray(values, dtype=object).flat
+        kind = next((type(each).__name__ for each in entries if not isinstance(each, Number)), "a mixture")
+        if name != "groups":
+            raise ValueError(f"`{name}` must be numbers, got {kind}") from error
+        raise ValueError(
+            f"`groups` must be whole numbers, codes from 0 on, got {kind}. Code groups once for all batches, "
+            "for example by np.unique(groups, return_inverse=True)[1]"
+        ) from error
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return x, half precision as float32: it cannot count to 2049."""
+    return x.float() if x.dtype in HALF else x
+
+
+def sound_rows(batch: ScoreBatch, n_groups: int) -> Array:
+    """Return which rows have a finite score, a code in range, a label 0 or 1 and a finite weight ≥ 0 (n,)."""
+    xp = namespace(batch.g)
+    sound = xp.isfinite(batch.g) & (batch.group >= 0) & (batch.group < n_groups)
+    if batch.y is not None:
+        sound = sound & ((batch.y == 0) | (batch.y == 1))
+    if batch.weight is not None:
+        sound = sound & xp.isfinite(batch.weight) & (batch.weight >= 0)
+    return sound
+
+
+def zeroed(batch: ScoreBatch, sound: Array) -> ScoreBatch:
+    """Return zeros for rows that are not sound: on a device they are reported after the work is queued."""
+    xp = namespace(batch.g)
+    g, group, y = (None if x is None else xp.where(sound, x, xp.zeros_like(x)) for x in batch[:3])
+    weight = xp.ones_like(batch.g) if batch.weight is None else batch.weight
+    return ScoreBatch(g, group, y, xp.where(sound, weight, xp.zeros_like(weight)))
+
+
+def cells_and_weights(batch: ScoreBatch, cell_of: Array, n_groups: int) -> tuple[Array, Array, Array]:
+    """Return score, cell and weight of each row."""
+    xp = namespace(batch.g)
+    row = as_index(batch.group)
+    row = row if batch.y is None else row + n_groups * as_index(batch.y)
+    weight = xp.ones_like(batch.g) if batch.weight is None else batch.weight
+    return batch.g, cell_of[row], weight
+
+
+def raise_unsound(batch: ScoreBatch, n_groups: int) -> None:
+    """Raise the error of a row that is not sound."""
+    g, group, y, weight = batch.on_host()
+    finite = namespace(g).isfinite(g)
+    if not finite.all():
+        raise ValueError(
+            f"`scores` must be finite, got {int((~finite).sum())} of {len(g)} that are not: the network has "
+            "diverged. Lower the learning rate or eta"
+        )
+    if group.min() < 0 or group.max() >= n_groups:
+        raise ValueError(
+            f"`groups` must be codes from 0 to {n_groups - 1}, got {group.min()} to {group.max()}"
+        )
+    if y is not None and not ((y == 0) | (y == 1)).all():
+        raise ValueError(f"`y` must be 0 or 1, got {y[(y != 0) & (y != 1)][0]}")
+    if weight is not None:
+        bad = ~((weight >= 0) & (weight < float("inf")))
+        raise ValueError(f"`sample_weight` must be finite and 0 or more, got {weight[bad][0]}")
+
+
+# ---------------------------------------------------------------- E_f of a batch
+
+
+class BatchSums(NamedTuple):
+    """Additive over rows, batches and workers."""
+
+    psi: Array
+    w: Array
+    w2: Array
+    own: Array  # Q, or 0 where it is not asked for
+
+    def plus(self, other: BatchSums) -> BatchSums:
+        """Return the sums of two disjoint sets of rows."""
+        return BatchSums(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class BatchComparison:
+    """Who is compared with whom, and how."""
+
+    distance: Distance
+    n_strata: int
+    n_groups: int
+    unbiased: bool
+    group: Any  # the processes to add up over
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(q, 2) cells; where unbiased, then each cell and the cell of nothing, which is the last."""
+        n_cells = self.n_strata * self.n_groups
+        nothing = [(cell, n_cells) for cell in range(n_cells)] if self.unbiased else []
+        return np.array(group_pairs(self.n_strata, self.n_groups) + nothing)
+
+    def evaluate(
+        self, g: Array, cells: Cells, memory: CellMemory | None, exponent: Array
+    ) -> tuple[Array, Array]:
+        """Return E_f of the batch of all processes, and its gradient in the scores at hand (n,)."""
+        shift = self._shift(g, cells)
+        placed = self.distance.placed(g - shift)
+        norm, norm_slope = self._norms(placed)
+        batch = known = self._over_workers(self._sums(placed, cells, norm))
+        if memory is not None:
+            present = batch.w * batch.w / _safe(batch.w2)
+            scores, code, weight = memory.filling(g, present, exponent)
+            remembered = cells._replace(code=code, weight=weight)
+            recalled = self.distance.placed(scores - shift)
+            known = known.plus(self._sums(recalled, remembered, self._norms(recalled)[0]))
+        value, D, in_own = self._value_and_slopes(batch, known, cells.pairs)
+        gradient = self.distance.pull(placed, cells, D)
+        if self.unbiased:
+            table = concat([0 * in_own[:1], in_own], 0)
+            gradient = gradient + take(table, as_index(cells.code) + 1) * cells.weight * norm_slope
+        return value, gradient
+
+    def _shift(self, g: Array, cells: Cells) -> Array | float:
+        """Return the pooled mean of all processes' scores where the distance needs one, else 0."""
+        if not self.distance.traits.two_moments:
+            return 0.0
+        xp = namespace(g)
+        total = summed(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]), self.group)
+        return total[0] / _safe(total[1])
+
+    def _norms(self, placed: Any) -> tuple[Array, Array]:
+        """Return ‖Φ‖² of each row and its slope, where the unbiased form needs them."""
+        norms = self.distance.norms(placed) if self.unbiased else None
+        return (None, None) if norms is None else norms
+
+    def _sums(self, placed: Any, cells: Cells, norm: Array) -> BatchSums:
+        """Return the sums over the rows at hand."""
+        psi = self.distance.psi_sums(placed, cells)
+        w, w2 = cell_weights(cells)
+        own = cell_sum(cells, cells.weight * norm) if self.unbiased else 0 * w
+        return BatchSums(psi, w, w2, own)
+
+    def _over_workers(self, sums: BatchSums) -> BatchSums:
+        """Return the sums of all processes, added up in one message."""
+        if workers(self.group) < 2:
+            return sums
+        xp = namespace(sums.w)
+        flat = summed(concat([xp.reshape(x, (-1,)) for x in sums], 0), self.group)
+        n_cells, p = sums.psi.shape
+        rest = xp.reshape(flat[n_cells * p :], (3, n_cells))
+        return BatchSums(xp.reshape(flat[: n_cells * p], (n_cells, p)), rest[0], rest[1], rest[2])
+
+    def _value_and_slopes(
+        self, batch: BatchSums, known: BatchSums, pairs: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return E_f, and its derivatives in the batch's psi (c, p) and own (c,)."""
+        xp = namespace(known.w)
+        valid = self._valid(known)
+        stratum = xp.reshape(valid, (self.n_strata, self.n_groups))
+        others = xp.reshape(xp.sum(stratum, axis=1)[:, None] - stratum, (-1,))
+        compared = self._share * valid * others  # (c,) the weight of all pairs that a cell is in
+        noise = compared * known.w2 / _safe(known.w * known.w - known.w2)
+        value, D = self._penalty(known, valid, noise, pairs)
+        value = value - xp.sum(noise * known.own / _safe(known.w))
+        if batch is not known:
+            noise = compared * batch.w2 / _safe(known.w * batch.w - batch.w2)
+            D = self._penalty(known, valid, noise, pairs)[1]
+            D = D * (known.w / _safe(batch.w))[:, None]
+        return value, D, -noise / _safe(batch.w)
+
+    @property
+    def _share(self) -> float:
+        """The weight of one pair: the mean over pairs, summed over strata."""
+        return 2 / (self.n_groups * (self.n_groups - 1))
+
+    def _valid(self, known: BatchSums) -> Array:
+        """Return 1 for cells that can be compared, else 0: the unbiased form and a variance need two rows."""
+        square = known.w * known.w
+        needs_two = self.unbiased or self.distance.traits.two_moments
+        return cast(square - known.w2 > ENOUGH * square if needs_two else square > 0, known.w.dtype)
+
+    def _penalty(
+        self, known: BatchSums, valid: Array, with_nothing: Array, pairs: Array
+    ) -> tuple[Array, Array]:
+        """Return the core's penalty and its derivative in psi; a cell that cannot be compared is all ones."""
+        xp = namespace(valid)
+        there = valid > 0
+        psi = xp.where(there[:, None], known.psi, xp.ones_like(known.psi))
+        w = xp.where(there, known.w, xp.ones_like(known.w))
+        between = pairs[: len(pairs) - self.unbiased * len(w)]
+        pair_weight = self._share * valid[between[:, 0]] * valid[between[:, 1]]
+        if self.unbiased:
+            psi, w = concat([psi, xp.zeros_like(psi[:1])], 0), concat([w, xp.ones_like(w[:1])], 0)
+            pair_weight = concat([pair_weight, with_nothing], 0)
+        cells = Cells(None, None, w.shape[0], pairs, pair_weight)
+        value, D = penalty(self.distance, Sums(psi, w, w), cells)
+        return value, D[: valid.shape[0]]
+
+
+def _safe(x: Array) -> Array:
+    """Return x with 1 where it is not positive, so that nothing divides by 0."""
+    xp = namespace(x)
+    return xp.where(x > 0, x, xp.ones_like(x))

@@ -1,11 +1,13 @@
-"""Recent scores of every cell, for batches that hold few of its rows.
+"""Recent scores of every cell, for batches that hold few of its rows, and the unit of their weights.
 
 Conventions
 -----------
 recent (2, c, size) scores and weights of the last `size` rows of each cell, newest first; weight 0 where
-there is none yet. Weights are in units of 2^exponent: it keeps its type when the module changes its own, so
-that weights of any size fit into half precision. All shapes are known before the batch is, so that
-`torch.compile` can follow.
+there is none yet. All shapes are known before the batch is, so that `torch.compile` can follow.
+
+exponent (1,) a whole number e: weights are in units of 2ᵉ. Their scale means nothing, and their squares must
+neither overflow nor vanish; a power of 2 takes no digits off them. The exponent keeps its type when the
+module changes its own, so that weights of any size fit into half precision.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evenrisk._types import Array
-from evenrisk._xp import arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
-from evenrisk.nn._inputs import LOWEST, in_units, magnitude
+from evenrisk._xp import Array, arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
 from evenrisk.nn._workers import gathered
+
+LOWEST = -1022.0  # exponent of float64's least normal number
 
 
 class CellMemory(nn.Module):
@@ -52,18 +54,18 @@ class CellMemory(nn.Module):
         self.exponent.copy_(torch.as_tensor(exponent + more))
 
     def magnitude(self, like: Array) -> Array:
-        """⌊log₂⌋ of the largest weight remembered (1,)."""
+        """Return ⌊log₂⌋ of the largest weight remembered (1,)."""
         stored, unit = self._stored(like)
         return namespace(like).maximum(magnitude(stored[1].reshape(-1)) + unit, 0 * unit + LOWEST)
 
     def recalled(self, like: Array, exponent: Array) -> Array:
-        """Give the rows in the library, place and precision of `like`, weights in units of 2^exponent."""
+        """Return the rows in the library, place and precision of `like`, weights in units of 2^exponent."""
         xp = namespace(like)
         stored, unit = self._stored(like)
         return xp.stack([stored[0], in_units(stored[1], exponent - unit, like.dtype)])
 
     def _stored(self, like: Array) -> tuple[Array, Array]:
-        """The rows as they are kept, and their exponent (1,) in float64, where `like` is."""
+        """Return the rows as they are kept, and their exponent (1,) in float64, where `like` is."""
         if isinstance(like, np.ndarray):
             # by way of double: NumPy does not know bfloat16
             rows, unit = (x.detach().double().cpu().numpy() for x in (self.recent, self.exponent))
@@ -71,7 +73,7 @@ class CellMemory(nn.Module):
         return self.recent.to(like), self.exponent.to(like.device, torch.float64)
 
     def filling(self, like: Array, present: Array, exponent: Array) -> tuple[Array, Array, Array]:
-        """Give scores, cells and weights that fill each cell up to `size` rows; `present` (c,) are there."""
+        """Return scores, cells and weights that fill each cell with `present` (c,) rows up to `size`."""
         xp = namespace(like)
         scores, weight = self.recalled(like, exponent)
         place = cast(arange(self.size, like), like.dtype) + 0.5
@@ -81,7 +83,7 @@ class CellMemory(nn.Module):
 
 
 def newest(g: Array, code: Array, weight: Array, n_cells: int, size: int) -> Array:
-    """Give the last `size` rows of each cell of a batch, newest first."""
+    """Return the last `size` rows of each cell of a batch, newest first."""
     xp = namespace(g)
     if g.shape[0] == 0:
         return as_array(np.zeros((2, n_cells, size)), g)
@@ -97,8 +99,25 @@ def newest(g: Array, code: Array, weight: Array, n_cells: int, size: int) -> Arr
 
 
 def _onto(old: Array, new: Array) -> Array:
-    """Lay new rows before old ones, and keep as many as fit."""
+    """Return new rows before old ones, as many as fit."""
     xp = namespace(new)
     at = arange(new.shape[2], new) - xp.sum(as_index(new[1] > 0), axis=1)[:, None]
     cell = arange(new.shape[1], new)[:, None]
     return xp.where(at < 0, new, old[:, cell, xp.where(at < 0, 0 * at, at)])
+
+
+def magnitude(weight: Array) -> Array:
+    """Return ⌊log₂⌋ of the largest weight (1,); the lowest there is where none is above 0."""
+    xp = namespace(weight)
+    lowest = as_array(np.array([LOWEST]), weight, dtype=xp.float64)
+    if weight.shape[0] == 0:
+        return lowest
+    top = xp.max(cast(weight, xp.float64), axis=0, keepdims=True)
+    there = top > 0
+    return xp.where(there, xp.floor(xp.log2(xp.where(there, top, xp.ones_like(top)))), lowest)
+
+
+def in_units(weight: Array, exponent: Array, dtype: Any) -> Array:
+    """Return weights (n,) of any size in units of 2ᵉ."""
+    xp = namespace(weight)
+    return cast(cast(weight, xp.float64) / xp.exp2(exponent), dtype)

@@ -21,11 +21,11 @@ from evenrisk.parity import PARITIES, Parity, cell_codes
 
 
 class ParityBatchSampler(Sampler[list[int]]):
-    """Deal all rows out to batches, each with its share of every cell: the `batch_sampler` of a DataLoader.
+    """Put all rows into batches, each with its share of every cell: the `batch_sampler` of a DataLoader.
 
     A cell with too few rows for all batches comes more than once in an epoch, so that `min_rows` of it are in
     every batch (all of it, if it has no more than that). All other rows come once. Where the mean loss over
-    an epoch is to be that of the data, give the rows of a batch the weights ``loss_weight[batch]`` in it.
+    an epoch is to be that of the data, weight the rows of a batch by ``loss_weight[batch]`` in it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ParityBatchSampler(Sampler[list[int]]):
     min_rows : int, default=2
         Rows of every cell in every batch, at the least; the unbiased gap needs two.
     shuffle : bool, default=True
-        Whether every epoch deals anew.
+        Whether every epoch has other batches.
     seed : int, default=0
         Of the shuffling.
     num_replicas, rank : int, default=1 and 0
@@ -94,10 +94,10 @@ class ParityBatchSampler(Sampler[list[int]]):
         self.loss_weight = np.ones(len(self.code))
         for cell, rows in self.members.items():
             if cell >= 0:
-                self.loss_weight[rows] = len(rows) / self._n_dealt(len(rows))
+                self.loss_weight[rows] = len(rows) / self._n_in_epoch(len(rows))
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; each iteration counts on by itself."""
+        """Set which epoch comes next; each iteration adds 1 by itself."""
         self.epoch = int(check_number("epoch", epoch, low=0, whole=True))
 
     def __len__(self) -> int:
@@ -105,32 +105,32 @@ class ParityBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = self._next_rng()
-        for batch in self._deal(rng):
+        for batch in self._batches(rng):
             yield (batch if rng is None else rng.permutation(batch)).tolist()
 
-    def _n_dealt(self, n: int) -> int:
-        """Rows that a cell of n rows is dealt out as."""
+    def _n_in_epoch(self, n: int) -> int:
+        """Return the number of rows that a cell of n rows has in an epoch, those that come again included."""
         return max(n, len(self) * min(self.min_rows, n))
 
     def batches(self) -> list[np.ndarray]:
-        """Give this process's rows of each batch of the next epoch, those of a batch cell by cell."""
-        return self._deal(self._next_rng())
+        """Return this process's rows of each batch of the next epoch, those of a batch cell by cell."""
+        return self._batches(self._next_rng())
 
     def _next_rng(self) -> np.random.Generator | None:
-        """Begin an epoch."""
+        """Begin an epoch, and return its generator; None without shuffling."""
         self.epoch += 1
         return np.random.default_rng([self.seed, self.epoch - 1]) if self.shuffle else None
 
-    def _deal(self, rng: np.random.Generator | None) -> list[np.ndarray]:
-        """Cut each cell into one piece per batch."""
+    def _batches(self, rng: np.random.Generator | None) -> list[np.ndarray]:
+        """Return the rows of each batch; every cell is cut into one piece per batch."""
         n_batches = len(self)
         batches: list[list[np.ndarray]] = [[] for _ in range(n_batches)]
         start = 0
         for cell, rows in self.members.items():
             rows = rows if rng is None else rng.permutation(rows)
-            if cell >= 0 and self._n_dealt(len(rows)) > len(rows):
+            if cell >= 0 and self._n_in_epoch(len(rows)) > len(rows):
                 # those of a small cell come again, never twice in one piece: pairs need different rows
-                rows = np.resize(rows, self._n_dealt(len(rows)))
+                rows = np.resize(rows, self._n_in_epoch(len(rows)))
             for place, piece in enumerate(np.array_split(rows, n_batches)):
                 # a cell's longer pieces begin where the last one's ended, so that batches are equally long
                 batches[(start + place) % n_batches].append(piece)
@@ -140,7 +140,7 @@ class ParityBatchSampler(Sampler[list[int]]):
 
 
 def _check_code(groups: Any, y: Any, rule: Parity) -> np.ndarray:
-    """Give the cell of each row; none may be empty."""
+    """Return the cell of each row; none may be empty."""
     n = len(next(iter(groups.values()), ())) if isinstance(groups, Mapping) else len(groups)
     label = None
     if rule.needs_label:
@@ -148,10 +148,7 @@ def _check_code(groups: Any, y: Any, rule: Parity) -> np.ndarray:
             raise ValueError(f"`y` must be given for {rule.name}, got None")
         label, _ = check_binary(y)
         check_length("y", len(label), n)
-    try:
-        coded = check_groups(groups, n)
-        code = cell_codes(rule, label, coded.code, len(coded.labels))
-        check_cells(code, rule.cell_names([repr(name) for name in coded.names]), warn=False)
-    except ValueError as error:
-        raise ValueError(str(error).replace("`sensitive_features`", "`groups`")) from error
+    coded = check_groups(groups, n, name="groups")
+    code = cell_codes(rule, label, coded.code, len(coded.labels))
+    check_cells(code, rule.cell_names([repr(each) for each in coded.names]), name="groups", warn=False)
     return np.asarray(code)

@@ -7,18 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from evenrisk._types import Array
+from evenrisk._xp import Array
 
 
 def workers(group: Any = None) -> int:
-    """How many processes share the batch."""
+    """Return how many processes share the batch."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return 1
     return int(distributed.get_world_size(group))
 
 
 def summed(x: Array, group: Any = None) -> Array:
-    """Σ of x over all processes; x itself where there is one."""
+    """Return Σ x over all processes; x itself where there is one."""
     if workers(group) < 2:
         return x
     total = torch.as_tensor(x).clone()
@@ -27,7 +27,7 @@ def summed(x: Array, group: Any = None) -> Array:
 
 
 def largest(x: Array, group: Any = None) -> Array:
-    """The largest x of all processes; x itself where there is one."""
+    """Return the largest x of all processes; x itself where there is one."""
     if workers(group) < 2:
         return x
     top = torch.as_tensor(x).clone()
@@ -36,7 +36,7 @@ def largest(x: Array, group: Any = None) -> Array:
 
 
 def gathered(x: Array, group: Any = None) -> list[Array]:
-    """Give everybody's x, in the order of their ranks."""
+    """Return the x of all processes, in the order of their ranks."""
     if workers(group) < 2:
         return [x]
     mine = torch.as_tensor(x).contiguous()
@@ -48,8 +48,8 @@ def gathered(x: Array, group: Any = None) -> list[Array]:
 class Graft(torch.autograd.Function):
     """A value whose gradient in the scores is known already.
 
-    Every process has the same value, of everybody's scores. What is differentiated is the sum of their
-    losses, as with all of torch's collectives, so the factors that the losses give the value are added up.
+    Every process has the same value, that of all processes' scores. What is differentiated is the sum of
+    their losses, as with all of torch's collectives, so the factors of the value in them are added up.
     """
 
     @staticmethod

@@ -1,86 +1,363 @@
-"""The objective of a linear model, a function of its parameters.
+"""The objective of a linear model, a function of its parameters θ, and the way from θ to coefficients of X.
+
+Three things stand here, from the features to the objective:
+
+1. `Columns`: the form in which the columns of X are fitted. A column that is the same in every row says
+   what the intercept says: the two share one direction in which the objective is flat, and a solver that
+   divides by the column's variance, which is rounding, is lost in it. Such a column is left out, and its
+   coefficient is 0; that is the minimum for any ridge, whose intercept is free. A column that varies by
+   little beside its size (a year, an amount of memory) leaves few digits for the part that matters. It is
+   measured from its smallest value, which takes nothing but a constant out of the scores. Both are exact,
+   so that a fit is the same, bit for bit, as without these columns or from another origin. What stays of
+   the column's size is its rounding (in float32 an amount of 1e9 is off by up to 32). Where the other
+   columns already say all the rest of it, a fit would take this rounding for a feature, with coefficients
+   of thousands that cancel. Such a column is replaced by what the others say of it.
+2. Moments of the features, over all rows and cell by cell. They are about the mean and in float64: a column
+   such as a year or an income leaves no digits for its spread in E x².
+3. `LinearObjective`: F(θ), its gradient and its curvature, and `LinearProblem`, which adds the columns.
 
 Conventions
 -----------
-θ = (w, b) the parameters, b only with an intercept; g = Xw + b; m = len(θ). The intercept's 1 is the last
-entry of x.
+X (n, d) dense or CSR; w (d,) and b the parameters of X; v those of the columns as fitted:
+g = Xw + b = (X − origin)[:, kept]·v + (b + origin·w). θ = (v, b), b only with an intercept; m = len(θ). The
+intercept's 1 is the last entry of x. share (n,) the rows' weights, adding up to 1; μ (d,) the mean of all
+rows, or 0 where the model has no intercept to take it up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from evenrisk._types import Array
-from evenrisk._xp import as_array, blocks, cast, is_sparse, to_numpy
-from evenrisk.objective._moments import CellMoments, second_moments
-from evenrisk.objective._scores import ScoreObjective
+from evenrisk._xp import Array, as_array, blocks, cast, concat, is_sparse, namespace, to_numpy
+from evenrisk.objective._scores import Penalty, RowLoss, ScoreObjective
 
-FULL_METRIC = 256  # features up to which the solver starts from the whole curvature matrix
-SINGULAR = 1e-6  # relative ridge on its inverse
-COLLINEAR = 1e-11  # share of the unit scale below which a direction has no variance but rounding
+FAR = 0.01  # of a column's largest value: below this range it is measured from its smallest one
+# Scores lose eps·max/range of their digits where b cancels w·x. At eps^⅔ that is about 2e-5 of a raw score in
+# float64 and 2e-2 in float32, and what is left of a column's range is its own rounding.
+CONSTANT = 2 / 3
+NOISY = 1e-4  # of a column's range: while what counts as constant is less, rounding does no harm
+WIDTH = 4  # standard deviations in a range
+COLLINEAR = 1e-11  # of a unit variance: a direction with less has no variance but rounding
+ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
+FULL_METRIC = 256  # features up to which whole (d, d) matrices are formed before the first step
+SINGULAR = 1e-6  # relative ridge on the inverse of the moments
 FEW = 0.5  # share of the rows that bend, below which they are picked out
 
 
-class LinearObjective:
-    """F(θ) = F(Xw + b) + λ/2‖w‖², value and gradient for a solver on the host.
+@dataclass(frozen=True)
+class Columns:
+    """Where each column is measured from, and whether it is kept."""
 
-    X is dense or sparse and stays where it is; θ and the gradient are float64 NumPy.
-    """
+    origin: np.ndarray  # (d,) float64, 0 for most
+    kept: np.ndarray  # (d,) bool
+    resolution: np.ndarray  # (d,) float64: a range as small as this is lost in the column's rounding
+    noisy: np.ndarray  # (d,) bool: whether that is much beside the range it has
 
-    def __init__(
-        self,
-        scores: ScoreObjective,
-        X: Array,
-        *,
-        alpha: float,
-        fit_intercept: bool,
-        moments: CellMoments | None = None,
-    ) -> None:
-        self.scores, self.X, self.alpha, self.fit_intercept = scores, X, alpha, fit_intercept
-        self.n_features = X.shape[1]
-        self.moments = CellMoments.where_they_pay(scores.penalty, X) if moments is None else moments
-
-    def with_eta(self, eta: float) -> LinearObjective:
-        """Give the same objective with another η; nothing is copied."""
-        return self._with(self.scores.with_eta(eta))
-
-    def with_loss(self, loss: Any) -> LinearObjective:
-        """Give the same objective with another loss; nothing is copied."""
-        return self._with(self.scores.with_loss(loss))
-
-    def _with(self, scores: ScoreObjective) -> LinearObjective:
-        return LinearObjective(
-            scores, self.X, alpha=self.alpha, fit_intercept=self.fit_intercept, moments=self.moments
+    @classmethod
+    def of(cls, X: Any, weight: np.ndarray, fit_intercept: bool) -> Columns:
+        """Look at the rows that carry weight; without an intercept every column stays as it is."""
+        d = X.shape[1]
+        if not fit_intercept:
+            return cls(np.zeros(d), np.ones(d, dtype=bool), np.zeros(d), np.zeros(d, dtype=bool))
+        lost = float(np.finfo(X.dtype).eps) ** CONSTANT
+        far = max(FAR, lost / NOISY)
+        low, high = _sparse_range(X, weight) if is_sparse(X) else _range(X, weight, far)
+        return cls(
+            origin=np.where(_within(low, high, far), low, 0.0),
+            kept=~_within(low, high, lost),
+            resolution=lost * np.maximum(np.abs(low), np.abs(high)).astype(np.float64),
+            noisy=_within(low, high, lost / NOISY),
         )
 
-    def metric(self) -> np.ndarray:
-        """Give a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
+    def into(self, X: Any, weight: np.ndarray) -> Any:
+        """(X − origin)[:, kept], noisy columns from the others where those say all of them; or X itself."""
+        if not self.kept.all():
+            X = X[:, np.flatnonzero(self.kept)]
+            X = X if is_sparse(X) else np.ascontiguousarray(X)  # BLAS adds up in the order of memory
+        origin = self.origin[self.kept].astype(X.dtype)
+        noisy = np.flatnonzero(self.noisy[self.kept])
+        if not (origin.any() or len(noisy)):
+            return X
+        if is_sparse(X):
+            X = X.copy()
+            X.sum_duplicates()
+            X.data -= origin[X.indices]  # a column far from 0 has an entry in every row
+        else:
+            X = X - origin
+        if len(noisy) > 0 and X.shape[1] <= FULL_METRIC:
+            _without_rounding(X, weight, noisy, self.resolution[self.kept])
+        return X
 
-        With the whole matrix the solver sees standardised, uncorrelated features whatever units they
-        came in; it costs a few evaluations while d is small. It is 0 along directions in which no row differs
-        from another (duplicated columns, one-hot sets), so that a solver stays where it began there.
-        """
-        ridge = np.full(self.n_features + self.fit_intercept, self.alpha)
-        ridge[self.n_features :] = 0.0
-        if self.n_features > FULL_METRIC:
-            return 1 / _positive(self.mean_square() + ridge)
-        return self._inverse_moments()
+    def back(self, v: np.ndarray, b: float, dtype: Any) -> tuple[np.ndarray, float]:
+        """Return the coefficients w of X, in the dtype they will have, and their intercept."""
+        w = np.zeros(len(self.kept), dtype=dtype)
+        w[self.kept] = v
+        return w, b - float(self.origin @ w)
+
+    def parameters(self, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
+        """Undo `back`."""
+        return w[self.kept], b + float(self.origin @ w)
+
+
+def _without_rounding(X: Any, weight: np.ndarray, noisy: np.ndarray, resolution: np.ndarray) -> None:
+    """Replace in X those of the noisy columns that are a sum of other columns, but for their rounding.
+
+    From the finest to the coarsest, each is compared with the clean ones and those before it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200
+        mean, second = second_moments(X, weight / weight.sum(), centred=True)
+    if not np.isfinite(second).all():
+        return
+    root = np.sqrt(np.where(second.diagonal() > 0, second.diagonal(), 1.0))
+    second /= np.outer(root, root)
+    coarse = resolution / (WIDTH * root)
+    others = np.setdiff1d(np.arange(X.shape[1]), noisy)
+    for j in noisy[np.argsort(coarse[noisy], kind="stable")]:
+        share = np.linalg.pinv(second[np.ix_(others, others)], COLLINEAR, hermitian=True) @ second[others, j]
+        left = second[j, j] - second[j, others] @ share
+        if left <= max(coarse[j] ** 2, COLLINEAR):
+            slope = share * root[j] / root[others]
+            _replace(X, j, (X[:, others] @ slope) + (mean[j] - mean[others] @ slope))
+        others = np.append(others, j)
+
+
+def _replace(X: Any, j: int, values: np.ndarray) -> None:
+    """X[:, j] = values; in a sparse X the column has an entry in every row."""
+    if is_sparse(X):
+        X.data[X.indices == j] = values  # one entry a row, in the order of the rows
+    else:
+        X[:, j] = values
+
+
+def _within(low: np.ndarray, high: np.ndarray, share: float) -> np.ndarray:
+    """Whether a column's range is at most this share of its largest absolute value (d,)."""
+    with np.errstate(over="ignore"):  # from −1e308 to 1e308
+        return high - low <= share * np.maximum(np.abs(low), np.abs(high))
+
+
+def _range(X: np.ndarray, weight: np.ndarray, far: float) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest value of each column, of as many rows as it takes to see that no column is far.
+
+    More rows never lower the range's share of the largest value: what raises the value widens the range.
+    """
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    for block in blocks(weight):
+        rows = X[block] if weight[block].all() else X[block][weight[block] > 0]
+        if len(rows):
+            low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+            if not _within(low, high, far).any():
+                break
+    return low, high
+
+
+def _sparse_range(X: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest value of each column; 0 and 1 for those with some entries but not all."""
+    d = X.shape[1]
+    rows = X if weight.all() else X[np.flatnonzero(weight)]
+    entries = np.bincount(rows.indices, minlength=d)
+    low, high = np.zeros(d), np.where(entries > 0, 1.0, 0.0)
+    full = np.flatnonzero(entries >= rows.shape[0])
+    if len(full):
+        some = rows[:, full].tocsc()
+        low[full], high[full] = (each(axis=0).toarray().ravel() for each in (some.min, some.max))
+    return low, high
+
+
+def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return μ and E (x − μ)(x − μ)ᵀ; μ = 0 unless `centred`. X stays as sparse as it is."""
+    d = X.shape[1]
+    if is_sparse(X):
+        X = X.tocsr().astype(np.float64)  # a copy
+        X.sum_duplicates()
+        mean = X.T @ share * float(centred)
+        # a column with an entry in every row can be taken about its mean and stay as sparse as it is
+        full = np.bincount(X.indices, minlength=d) == X.shape[0]
+        X.data -= np.where(full, mean, 0.0)[X.indices]
+        rest = X.T @ share * float(centred)
+        return mean, (X.multiply(share[:, None]).T @ X).toarray() - np.outer(rest, rest)
+    xp = namespace(share)
+    centre = (X.T @ share) * float(centred)
+    second = np.zeros((d, d))
+    for block in blocks(share):
+        rows = cast(X[block] - centre, xp.float64)
+        second += to_numpy((rows * cast(share[block], xp.float64)[:, None]).T @ rows)
+    return np.asarray(to_numpy(centre), dtype=np.float64), second
+
+
+class CellMoments:
+    """E_f as a function of w alone, for a distance that sees (g, g²) only: free of the number of rows.
+
+    With m_c, S_c the mean and covariance of the features in cell c, the scores g = Xw + b have the mean
+    m_cᵀw + b and the variance wᵀS_c w there; b moves all cells alike and drops out.
+    """
+
+    def __init__(self, penalty: Penalty, X: Array) -> None:
+        self.penalty, self.X = penalty, X
+
+    @classmethod
+    def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
+        """Return them if the distance needs no more and the matrices are small, else None."""
+        if penalty is None or not penalty.distance.traits.two_moments:
+            return None
+        on_host = isinstance(X, np.ndarray) or is_sparse(X)
+        small = penalty.cells.n_cells * X.shape[1] ** 2 <= ENTRIES
+        return cls(penalty, X) if on_host and small else None
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """E_f and its gradient in w."""
+        means, slopes = self._psi(w)
+        value, D = self.penalty.of_means(means)
+        return value, np.einsum("cp,cpd->d", D, slopes)
+
+    def gram(self, w: np.ndarray) -> np.ndarray:
+        """JᵀJ (d, d), J = ∂r/∂w."""
+        return self.penalty.gram(*self._psi(w))
+
+    def _psi(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cells' means of (g, g²) (c, 2), about the mean score, and the derivatives (c, 2, d)."""
+        centre, covariance = self._moments
+        first, along = centre @ w, covariance @ w
+        means = np.stack([first, along @ w + first**2], axis=1)
+        return means, np.stack([centre, 2 * (along + first[:, None] * centre)], axis=1)
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
+        code, weight = self.penalty.cells.code, self.penalty.cells.weight
+        totals = np.asarray(to_numpy(self.penalty.cell_weights[0]), dtype=np.float64)
+        origin = _dense(self.X[:1])  # a column that does not vary is exactly 0 from there
+        moments = [_of_cell(self.X, origin, code, weight, cell, total) for cell, total in enumerate(totals)]
+        centre = np.stack([mean for mean, _ in moments])
+        return centre - (totals / totals.sum()) @ centre, np.stack([covariance for _, covariance in moments])
+
+
+def _of_cell(
+    X: Any, origin: np.ndarray, code: np.ndarray, weight: np.ndarray, cell: int, total: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
+    d = X.shape[1]
+    mean = np.zeros(d)
+    for rows, share in _blocks_of_cell(code, weight, cell, total):
+        mean += share @ (_dense(X[rows]) - origin)
+    covariance = np.zeros((d, d))
+    for rows, share in _blocks_of_cell(code, weight, cell, total):
+        root = (_dense(X[rows]) - origin - mean) * np.sqrt(share)[:, None]
+        covariance += root.T @ root
+    return mean, covariance
+
+
+def _dense(rows: Any) -> np.ndarray:
+    """Rows of X as a float64 array."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+
+
+def _blocks_of_cell(
+    code: np.ndarray, weight: np.ndarray, cell: int, total: float
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the cell's rows in each block, and their shares of its weight."""
+    for block in blocks(code):
+        rows = block.start + np.flatnonzero(code[block] == cell)
+        yield rows, weight[rows].astype(np.float64) / total
+
+
+class Problem(Protocol):
+    """What a path over η minimises, and what its minima mean for a model.
+
+    `__call__` returns F(θ) and its gradient. `LinearProblem` is the problem of linear models, and others
+    stand in `evenrisk.svm` and `evenrisk.neural_network`.
+    """
+
+    scores: ScoreObjective
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return F(θ) and ∂F/∂θ."""
+        ...
+
+    def with_eta(self, eta: float) -> Self:
+        """Return the same problem with another η."""
+        ...
+
+    def raw_scores(self, theta: np.ndarray) -> Array:
+        """Return g (n,)."""
+        ...
+
+    def attributes(self, theta: np.ndarray, slope: float, intercept: float) -> dict[str, Any]:
+        """Return the fitted attributes of a model whose raw scores are slope·g(θ) + intercept."""
+        ...
+
+
+class LinearObjective:
+    """F(θ) = F(Xw + b) + λ/2‖w‖², value, gradient and curvature for a solver on the host.
+
+    X is dense or sparse and stays where it is, in the library of `scores`; θ, the gradient and the curvature
+    are float64 NumPy.
+    """
+
+    def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
+        self.scores, self.X, self.alpha, self.fit_intercept = scores, X, alpha, fit_intercept
+        self.n_features = X.shape[1]
+        self.moments = CellMoments.where_they_pay(scores.penalty, X)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of θ."""
+        return int(self.n_features + self.fit_intercept)
+
+    @property
+    def eps(self) -> float:
+        """Rounding of the scores, relative."""
+        return float(namespace(self.scores.weight).finfo(self.X.dtype).eps)
+
+    def with_eta(self, eta: float) -> Self:
+        """Return the same objective with another η; nothing is copied."""
+        return self._with(self.scores.with_eta(eta))
+
+    def with_loss(self, loss: RowLoss) -> Self:
+        """Return the same objective with another loss; nothing is copied."""
+        return self._with(self.scores.with_loss(loss))
+
+    def _with(self, scores: ScoreObjective) -> Self:
+        other = copy(self)
+        other.scores = scores
+        return other
+
+    def raw_scores(self, theta: np.ndarray) -> Array:
+        """Return g = Xw + b, in the dtype of X."""
+        g = self.X @ as_array(theta[: self.n_features], self.scores.weight)
+        return g + float(theta[-1]) if self.fit_intercept else g
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return F(θ) and ∂F/∂θ."""
+        w, eta, moments = theta[: self.n_features], self.scores.eta, self.moments
+        scores = self.scores if moments is None else self.scores.with_eta(0.0)
+        value, slope = scores(self.raw_scores(theta))
+        gradient = np.zeros(theta.shape)
+        gradient[: self.n_features] = to_numpy(self.X.T @ slope) + self.alpha * w
+        if self.fit_intercept:
+            gradient[-1] = float(slope.sum())
+        if moments is not None and eta > 0:
+            distance, in_w = moments(w)
+            value += eta * distance
+            gradient[: self.n_features] += eta * in_w
+        return value + 0.5 * self.alpha * float(w @ w), gradient
 
     def curvature(self, theta: np.ndarray) -> np.ndarray:
-        """Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton."""
+        """Return Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton's matrix."""
         bend, gram = self.curvature_parts(theta)
         return bend + 2 * self.scores.eta * gram
 
     def curvature_parts(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give Σ share·ℓ''·xxᵀ + λ and (∂r/∂θ)ᵀ(∂r/∂θ), the latter 0 where η = 0."""
-        scores, g, d = self.scores, to_numpy(self.raw_scores(theta)), self.n_features
+        """Return Σ share·ℓ''·xxᵀ + λ and (∂r/∂θ)ᵀ(∂r/∂θ), the latter 0 where η = 0."""
+        scores, g, d = self.scores, self.raw_scores(theta), self.n_features
         H = np.zeros((len(theta), len(theta)))
         for block in blocks(g):
-            bend = scores.loss.rows(block).curvature(scores.y[block], g[block])
-            self._add_products(H, block, bend * (scores.weight[block] / scores.total))
+            self._add_products(H, block, scores.bend(g, block))
         diagonal = np.arange(d)
         H[diagonal, diagonal] += self.alpha
         gram = np.zeros(H.shape)
@@ -88,39 +365,60 @@ class LinearObjective:
             if self.moments is not None:
                 gram[:d, :d] = self.moments.gram(theta[:d])
             else:
-                gram += scores.penalty.curvature(g, self.rows_of)
+                gram += scores.penalty.curvature(scores.penalty.sums(g), self.rows_of)
         return H, gram
 
-    def _add_products(self, H: np.ndarray, block: slice, bend: np.ndarray) -> None:
+    def _add_products(self, H: np.ndarray, block: slice, bend: Array) -> None:
         """H += Σ bend·xxᵀ over the rows of a block."""
+        xp = namespace(bend)
         rows: Any = block
-        bent = np.flatnonzero(bend)  # of a hinge few rows
-        if len(bent) < FEW * len(bend):
+        (bent,) = xp.nonzero(bend)  # of a hinge few rows
+        if bent.shape[0] < FEW * bend.shape[0]:
             rows, bend = block.start + bent, bend[bent]
-        root = np.sqrt(bend)
+        root = xp.sqrt(bend)
         X = self._features(rows) * root[:, None]
         d = self.n_features
-        H[:d, :d] += X.T @ X
+        H[:d, :d] += to_numpy(X.T @ X)
         if self.fit_intercept:
-            H[:d, d] += X.T @ root
+            H[:d, d] += to_numpy(X.T @ cast(root, X.dtype))
             H[d, :d] = H[:d, d]
-            H[d, d] += root @ root
+            H[d, d] += float(root @ root)
+
+    def _features(self, rows: Any) -> Array:
+        """Return rows of X, dense float64; a view where they already are."""
+        X = self.X[rows]
+        X = X.toarray() if is_sparse(X) else X
+        return cast(X, namespace(self.scores.weight).float64)
+
+    def rows_of(self, block: Any) -> Array:
+        """Return rows of X with the intercept's column, dense float64."""
+        X = self._features(block)
+        one = 1 + 0 * cast(self.scores.weight[block], X.dtype)
+        return concat([X, one[:, None]], 1) if self.fit_intercept else X
+
+    def metric(self) -> np.ndarray:
+        """Return a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
+
+        With the whole matrix the solver sees standardised, uncorrelated features whatever units they
+        came in; it costs a few evaluations while d is small. It is 0 along directions in which no row differs
+        from another (duplicated columns, one-hot sets), so that a solver stays where it began there.
+        """
+        ridge = np.full(self.n_parameters, self.alpha)
+        ridge[self.n_features :] = 0.0
+        if self.n_features > FULL_METRIC:
+            return 1 / _positive(self.mean_square() + ridge)
+        return self._inverse_moments()
 
     def mean_square(self) -> np.ndarray:
-        """E x² of each column, the intercept's 1 last (m,)."""
-        square = np.ones(self.n_features + self.fit_intercept)
-        square[: self.n_features] = self._mean_square(self.scores.weight / self.scores.total)
+        """Return E x² of each column, the intercept's 1 last (m,)."""
+        share = self.scores.weight / self.scores.total
+        square = np.ones(self.n_parameters)
+        if is_sparse(self.X):
+            square[: self.n_features] = self.X.multiply(self.X).T @ share
+        else:
+            parts = ((self.X[block] ** 2).T @ share[block] for block in blocks(share))
+            square[: self.n_features] = to_numpy(sum(parts))
         return square
-
-    def _features(self, block: Any) -> np.ndarray:
-        """Rows of X, dense float64; a view where they already are."""
-        X = self.X[block]
-        return cast(X.toarray() if is_sparse(X) else X, np.float64)
-
-    def rows_of(self, block: Any) -> np.ndarray:
-        """Rows of X with the intercept's column."""
-        X = self._features(block)
-        return np.column_stack([X, np.ones(X.shape[0])]) if self.fit_intercept else X
 
     @cached_property
     def row_moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,11 +427,10 @@ class LinearObjective:
         return second_moments(self.X, share, centred=self.fit_intercept)
 
     def _inverse_moments(self) -> np.ndarray:
-        """(E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.
+        """Return (E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.
 
-        Taken about the mean μ, in float64 and on unit scales: a column such as a year or an income leaves
-        no digits for its spread in E x². With A the inverse of the centred part the blocks are A, −Aμ and
-        1 + μᵀAμ.
+        Taken about the mean μ, in float64 and on unit scales. With A the inverse of the centred part the
+        blocks are A, −Aμ and 1 + μᵀAμ.
         """
         mean, second = self.row_moments
         second = second + self.alpha * np.eye(len(second))
@@ -147,31 +444,36 @@ class LinearObjective:
         corner = np.atleast_2d(1 + mean @ A @ mean)
         return np.block([[A, -(A @ mean)[:, None]], [-(A @ mean)[None, :], corner]])
 
-    def _mean_square(self, share: Array) -> np.ndarray:
-        """E x² of each column (d,)."""
-        if is_sparse(self.X):
-            return np.asarray(self.X.multiply(self.X).T @ share, dtype=np.float64)
-        return to_numpy(sum((self.X[block] ** 2).T @ share[block] for block in blocks(share)))
 
-    def raw_scores(self, theta: np.ndarray) -> Array:
-        """g = Xw + b, in the dtype of X."""
-        g = self.X @ as_array(theta[: self.n_features], self.scores.weight)
-        return g + float(theta[-1]) if self.fit_intercept else g
+class LinearProblem(LinearObjective):
+    """`LinearObjective` of the columns of X as they are fitted, and the coefficients that X itself gets."""
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Give F(θ) and ∂F/∂θ."""
-        w, eta, moments = theta[: self.n_features], self.scores.eta, self.moments
-        scores = self.scores if moments is None else self.scores.with_eta(0.0)
-        value, slope = scores(self.raw_scores(theta))
-        gradient = np.zeros(theta.shape)
-        gradient[: self.n_features] = to_numpy(self.X.T @ slope) + self.alpha * w
-        if self.fit_intercept:
-            gradient[-1] = float(slope.sum())
-        if moments is not None and eta > 0:
-            distance, in_w = moments(w)
-            value += eta * distance
-            gradient[: self.n_features] += eta * in_w
-        return value + 0.5 * self.alpha * float(w @ w), gradient
+    def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
+        self.columns = Columns.of(X, scores.weight, fit_intercept)
+        self.dtype = X.dtype
+        fitted = self.columns.into(X, scores.weight)
+        super().__init__(scores, fitted, alpha=alpha, fit_intercept=fit_intercept)
+
+    def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
+        """Return `coef_` and `intercept_` of X, for raw scores slope·g(θ) + intercept."""
+        d = self.n_features
+        b = float(theta[d]) if self.fit_intercept else 0.0
+        w, b = self.columns.back(slope * theta[:d], slope * b + intercept, self.dtype)
+        return {"coef_": w[None, :], "intercept_": np.array([b], dtype=self.dtype)}
+
+    def theta_of(self, coef: np.ndarray, intercept: float) -> np.ndarray | None:
+        """Return the θ of coefficients of X, to start from; None where they are of other columns."""
+        if len(coef) != len(self.columns.kept):
+            return None
+        w, b = self.columns.parameters(coef.astype(np.float64), intercept)
+        return np.append(w, b) if self.fit_intercept else w
+
+
+def linear_scores(X: Any, w: np.ndarray, b: float) -> np.ndarray:
+    """Return Xw + b for rows to predict."""
+    # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast
+    g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)
+    return np.asarray(g + b)
 
 
 def _positive(square: np.ndarray) -> np.ndarray:

@@ -1,85 +1,121 @@
-"""The objective as a function of raw scores g (n,)."""
+"""The objective as a function of raw scores g (n,), in two rounds over the rows.
+
+The derivative of the penalty needs the sums of *all* rows, so an evaluation reads the rows twice:
+
+* round 1 adds sums over rows: the loss, and Σ w ψ(g) of every cell;
+* between the rounds the sums, which are tiny, become the value and the derivative D of E_f in the sums;
+* round 2 adds over rows again, now that D is known: the gradient, or the curvature.
+
+Sums add over any parts of the rows. Whoever holds the rows (NumPy in blocks that stay in cache, a GPU tensor,
+the partitions of a cluster) runs both rounds on its own rows and passes sums on. The methods below say of
+themselves which round they are. Nothing here is NumPy's own: arrays stay in the library they came in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from evenrisk._types import Array, Cells, Sums
-from evenrisk._xp import blocks, namespace, to_numpy
+from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
-Placed = Any  # what a distance makes of scores
+KEPT_ROWS = 2_000_000  # up to which the places of the scores are kept for round 2, 24 bytes a row
 
 
-KEPT_ROWS = 2_000_000  # up to which the places of the latest scores are kept, 24 bytes a row
+class RowLoss(Protocol):
+    """ℓ(y, g) row by row, as in `evenrisk.losses`."""
+
+    @property
+    def kinked(self) -> bool:
+        """Whether its slope jumps, so that it has no curvature and gradient methods stall."""
+        ...
+
+    def rows(self, block: slice) -> RowLoss:
+        """Return the loss of some rows."""
+        ...
+
+    def value_gradient(self, y: Array, g: Array) -> tuple[Array, Array]:
+        """Return ℓ and ∂ℓ/∂g."""
+        ...
+
+    def curvature(self, y: Array, g: Array) -> Array:
+        """Return ∂²ℓ/∂g²."""
+        ...
 
 
-@dataclass
-class Latest:
-    """What is known of the scores seen last."""
+@dataclass(frozen=True)
+class SummedScores:
+    """What round 1 of the penalty leaves for round 2."""
 
-    g: Array
+    g: Array  # (n,)
     shift: Array | float
-    placed: dict[int, Placed] = field(default_factory=dict)  # by block
-    psi: Array | None = None  # (c, p) their sums
+    psi: Array  # (c, p) Σ w ψ
+    placed: list[Any]  # what the distance made of every block's scores; empty where there are too many rows
 
 
 class Penalty:
-    """E_f(g) = Σ_pairs pair_weight · d(cell a, cell b), and its gradient in g, block by block."""
+    """E_f(g) = Σ_pairs pair_weight · d(cell a, cell b), its gradient in g and its Gauss–Newton matrix."""
 
     def __init__(self, distance: Distance, cells: Cells) -> None:
         self.distance, self.cells = distance, cells
         self.cell_weights = cell_weights(cells)
-        self._latest: Latest | None = None
 
     def value(self, g: Array) -> float:
-        """E_f(g)."""
-        return float(self._derivative(g)[0])
+        """Return E_f(g)."""
+        return float(self.derivative(self.sums(g))[0])
 
-    def add_gradient(self, g: Array, eta: float, gradient: Array) -> float:
-        """Add η·∂E_f/∂g to `gradient` in place, and give η·E_f."""
-        value, D = self._derivative(g)
-        for block, cells, placed in self._rows(g):
-            gradient[block] += self.distance.pull(placed, cells, eta * D)
-        return eta * float(value)
+    def sums(self, g: Array) -> SummedScores:
+        """Round 1: place the scores and return the sums of every cell."""
+        shift, keep = self.distance.shift(g, self.cells), g.shape[0] <= KEPT_ROWS
+        psi: Array = 0
+        kept = []
+        for block in blocks(g):
+            placed = self.distance.placed(g[block] - shift)
+            psi = psi + self.distance.psi_sums(placed, self.cells.rows(block))
+            if keep:
+                kept.append(placed)
+        return SummedScores(g, shift, psi, kept)
 
-    def curvature(self, g: Array, rows: Callable[[slice], Array]) -> np.ndarray:
-        """JᵀJ (m, m), J = ∂r/∂θ for g = Xθ and all pairs' residuals r, so that E_f = ‖r‖².
+    def derivative(self, summed: SummedScores) -> tuple[Array, Array]:
+        """Between the rounds: return E_f and its derivative D in the sums (c, p)."""
+        return penalty(self.distance, Sums(summed.psi, *self.cell_weights), self.cells)
 
-        `rows` gives the rows of X in a block.
+    def add_gradient(self, summed: SummedScores, D: Array, gradient: Array) -> None:
+        """Round 2: add Σ_j D[cell, j]·∂ψ_j/∂g to `gradient` (n,), in place."""
+        for block, cells, placed in self._placed(summed):
+            gradient[block] += self.distance.pull(placed, cells, D)
+
+    def curvature(self, summed: SummedScores, rows: Callable[[slice], Array]) -> np.ndarray:
+        """Round 2: return JᵀJ (m, m), J = ∂r/∂θ for g = Xθ and all pairs' residuals r, so that E_f = ‖r‖².
+
+        `rows` returns the rows of X in a block.
         """
         slopes: Array = 0
-        for block, cells, placed in self._rows(g):
+        for block, cells, placed in self._placed(summed):
             slopes = slopes + self.distance.rows(placed, cells, rows(block))
-        return self._gram(g, slopes)
+        return self._gram(summed, slopes)
 
-    def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
-        """JᵀJ (m, m) for g = θ[part]: `curvature` where X is the one-hot form of `part` (n,), 0 … m − 1.
+    def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
+        """Round 2: return JᵀJ (m, m) for g = θ[part], part (n,) in 0 … m − 1.
 
-        Each cell is split by part, so that a row costs the same however many parts there are.
+        It is `curvature` where X is the one-hot form of `part`. Each cell is split by part, so that a row
+        costs the same however many parts there are.
         """
         slopes: Array = 0
         n_fine = self.cells.n_cells * n_parts
-        for block, cells, placed in self._rows(g):
-            fine = namespace(g).where(
+        for block, cells, placed in self._placed(summed):
+            fine = namespace(summed.g).where(
                 cells.code >= 0, cells.code * n_parts + part[block], 0 * part[block] - 1
             )
-            one = 1 + 0 * g[block][:, None]
+            one = 1 + 0 * summed.g[block][:, None]
             slopes = slopes + self.distance.rows(placed, cells._replace(code=fine, n_cells=n_fine), one)
-        return self._gram(g, np.swapaxes(slopes.reshape(self.cells.n_cells, n_parts, -1), 1, 2))
-
-    def _gram(self, g: Array, slopes: Array) -> np.ndarray:
-        """JᵀJ from the derivatives of the sums (c, p, m)."""
-        w = self.cell_weights[0][:, None]
-        means = 0 * slopes[..., 0] if self.distance.linear else self._sums(g) / w
-        return self.gram(means, slopes / w[..., None])
+        return self._gram(summed, swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1))))
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
-        """JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
+        """Return JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
         total = np.zeros((slopes.shape[2], slopes.shape[2]))
         pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
         for (i, j), share in pairs:
@@ -88,72 +124,65 @@ class Penalty:
         return total
 
     def of_means(self, means: Array) -> tuple[float, Array]:
-        """E_f and its derivative in the cells' means of ψ (c, p)."""
+        """Return E_f and its derivative in the cells' means of ψ (c, p)."""
         w = self.cell_weights[0][:, None]
         value, D = penalty(self.distance, Sums(means * w, *self.cell_weights), self.cells)
         return float(value), D * w
 
-    def _derivative(self, g: Array) -> tuple[Array, Array]:
-        """Give E_f, and its derivative in the sums."""
-        return penalty(self.distance, Sums(self._sums(g), *self.cell_weights), self.cells)
+    def _gram(self, summed: SummedScores, slopes: Array) -> np.ndarray:
+        w = self.cell_weights[0][:, None]
+        means = 0 * slopes[..., 0] if self.distance.traits.linear else summed.psi / w
+        return self.gram(means, slopes / w[..., None])
 
-    def _sums(self, g: Array) -> Array:
-        """Σ w ψ over each cell (c, p)."""
-        latest = self._look(g)
-        if latest.psi is None:
-            latest.psi = sum(self.distance.psi_sums(placed, cells) for _, cells, placed in self._rows(g))
-        return latest.psi
-
-    def _rows(self, g: Array) -> Iterator[tuple[slice, Cells, Placed]]:
-        """Rows, cells and places of every block; what was placed last is not placed again."""
-        latest, few = self._look(g), g.shape[0] <= KEPT_ROWS
+    def _placed(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
+        """Yield the rows, the cells and the placed scores of every block."""
+        g = summed.g
         for i, block in enumerate(blocks(g)):
-            placed = latest.placed.get(i)
-            if placed is None:
-                placed = self.distance.placed(g[block] - latest.shift)
-            if few:
-                latest.placed[i] = placed
+            placed = summed.placed[i] if summed.placed else self.distance.placed(g[block] - summed.shift)
             yield block, self.cells.rows(block), placed
-
-    def _look(self, g: Array) -> Latest:
-        """What is known of these scores, which nobody changes in place."""
-        if self._latest is None or self._latest.g is not g:
-            self._latest = Latest(g, self.distance.shift(g, self.cells))
-        return self._latest
 
 
 class ScoreObjective:
-    """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g.
-
-    `loss` is any object with ``rows(block)``, ``value_gradient(y, g)`` and ``curvature(y, g)``.
-    """
+    """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g."""
 
     def __init__(
-        self, loss: Any, y: Array, weight: Array, penalty: Penalty | None = None, eta: float = 0.0
+        self, loss: RowLoss, y: Array, weight: Array, penalty: Penalty | None = None, eta: float = 0.0
     ) -> None:
         self.loss, self.y, self.weight = loss, y, weight
         self.penalty, self.eta = penalty, eta
         self.total = float(weight.sum())
 
     def with_eta(self, eta: float) -> ScoreObjective:
-        """Give the same objective with another η; nothing is copied."""
+        """Return the same objective with another η; nothing is copied."""
         return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta)
 
-    def with_loss(self, loss: Any) -> ScoreObjective:
-        """Give the same objective with another loss; nothing is copied."""
+    def with_loss(self, loss: RowLoss) -> ScoreObjective:
+        """Return the same objective with another loss; nothing is copied."""
         return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta)
 
     def __call__(self, g: Array) -> tuple[float, Array]:
-        """Give F(g) and ∂F/∂g (n,)."""
+        """Return F(g) and ∂F/∂g (n,)."""
+        return self.evaluate(g)[:2]
+
+    def evaluate(self, g: Array) -> tuple[float, Array, SummedScores | None]:
+        """Return F(g), ∂F/∂g (n,) and round 1 of the penalty, which its curvature at g needs too."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
-        for block in blocks(g):
+        for block in blocks(g):  # round 1, and what round 2 needs of the loss: one call has both
             value, slope = self.loss.rows(block).value_gradient(self.y[block], g[block])
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
-        value = loss / self.total
+        value, summed = loss / self.total, None
         if self.penalty is not None and self.eta > 0:
-            value += self.penalty.add_gradient(g, self.eta, gradient)
-        return value, gradient
+            summed = self.penalty.sums(g)
+            distance, D = self.penalty.derivative(summed)
+            self.penalty.add_gradient(summed, self.eta * D, gradient)
+            value += self.eta * float(distance)
+        return value, gradient, summed
+
+    def bend(self, g: Array, block: slice) -> Array:
+        """Return share·ℓ'' of the rows of a block: the loss's part of the curvature."""
+        bend = self.loss.rows(block).curvature(self.y[block], g[block])
+        return bend * (self.weight[block] / self.total)

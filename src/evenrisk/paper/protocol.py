@@ -1,4 +1,4 @@
-"""What the experiment is: rows, features, splits, and the grids that η and c are chosen from.
+"""What the experiment is: rows, features, splits, the grids that η and c are chosen from, what is measured.
 
 Four features, as in the paper: age and number of priors standardised on the part that is fitted, sex and
 charge degree 0/1; race only as the group. Each split is 70 % training and 30 % test, at random; a quarter of
@@ -13,10 +13,12 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from evenrisk.baselines import ZafarDP, ZafarEO
 from evenrisk.datasets import Dataset
 from evenrisk.linear_model import FairLogisticRegression
+from evenrisk.metrics import threshold_profile
 from evenrisk.svm import FairKernelSVC, FairLinearSVC
 
 PARITIES = ("demographic_parity", "equalized_odds")
@@ -31,6 +33,14 @@ PACKAGES = (
     *("evenrisk", "numpy", "scipy", "scikit-learn", "cvxpy", "dccp", "clarabel"),
     *("torch", "lightgbm"),
 )
+
+COLUMNS = ("accuracy", "gap", "interval", "std", "max_gap", "rank_gap", "auc", "score_sd")
+OF_CHANCE = ("gap", "interval", "std", "max_gap", "rank_gap")  # the columns that chance alone makes positive
+GRID = np.linspace(0, 1, 201)  # thresholds at which curves of several splits are averaged
+PERMUTATIONS = 200  # per split
+LARGEST_SLOPE = 1e3  # a score stretched this much is 0 or 1
+
+Split = dict[str, np.ndarray]  # what a split leaves behind: see `runner.fit_split`
 
 # accuracy, gap at 0.5, Int. and STD in the paper's Tables 1 and 2: one split, no error bars
 PAPER = {
@@ -76,11 +86,11 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As in the paper's tables."""
+        """The name in the paper's tables."""
         return f"{self.classifier}-{SHORT[self.distance]}"
 
     def estimator(self, parity: str) -> Any:
-        """Make the classifier, not fitted."""
+        """Return the classifier, not fitted."""
         if self.classifier == "LR":
             return FairLogisticRegression(parity, distance=self.distance)
         if self.classifier == "LSVM":
@@ -129,12 +139,12 @@ ROWS = (
 
 
 def zafar(parity: str, c: float) -> Any:
-    """Make the paper's baseline for this parity, not fitted."""
+    """Return the paper's baseline for this parity, not fitted."""
     return ZafarDP(c=c) if parity == "demographic_parity" else ZafarEO(c=c)
 
 
 def zafar_name(parity: str) -> str:
-    """As in the paper's tables."""
+    """The name in the paper's tables."""
     return "Zafar-DP" if parity == "demographic_parity" else "Zafar-EO"
 
 
@@ -165,7 +175,7 @@ class Protocol:
         return Parts(train, order[:n_test], train[n_validation:], train[:n_validation])
 
     def row(self, name: str) -> Row:
-        """Look a row up by its name."""
+        """Return the row of this name."""
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -174,7 +184,7 @@ class Protocol:
         return 2 * len(PARITIES) * (len(self.rows) + 1)
 
     def settings(self) -> dict[str, Any]:
-        """Give it for the record, and to know whether an earlier run can be continued."""
+        """Return all of it for the record, and to know whether an earlier run can be continued."""
         return {
             "protocol": VERSION,
             "versions": {name: version(name) for name in PACKAGES},
@@ -191,9 +201,68 @@ class Protocol:
 
 
 def features(data: Dataset, fitted: np.ndarray) -> np.ndarray:
-    """Give the features of all rows, standardised on the fitted ones."""
+    """Return the features of all rows, standardised on the fitted ones."""
     X = data.X.copy()
     for name in STANDARDISED:
         column = X[name].to_numpy(dtype=float)
         X[name] = (column - column[fitted].mean()) / column[fitted].std()
     return X.to_numpy(dtype=float)
+
+
+def measure(y: np.ndarray, s: np.ndarray, group: np.ndarray, parity: str) -> dict[str, float]:
+    """Return every column of the tables."""
+    profile = threshold_profile(y, s, sensitive_features=group, parity=parity)
+    return {
+        "accuracy": float(((s > 0.5) == y).mean()),
+        **_gaps(profile),
+        "auc": float(roc_auc_score(y, s)),
+        "score_sd": float(s.std()),
+    }
+
+
+def _gaps(profile: Any) -> dict[str, float]:
+    return {
+        "gap": profile.at(0.5),
+        "interval": profile.interval(),
+        "std": profile.std(),
+        "max_gap": profile.max_gap,
+        "rank_gap": profile.rank_gap,
+    }
+
+
+def by_chance(
+    y: np.ndarray, s: np.ndarray, group: np.ndarray, parity: str, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Measure the gaps, and the curve, of a score under permuted groups: within labels for equalized odds."""
+    labels = np.zeros(len(y)) if parity == "demographic_parity" else y
+    strata = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    found: dict[str, list[Any]] = {name: [] for name in (*OF_CHANCE, "curve")}
+    for _ in range(PERMUTATIONS):
+        permuted = group.copy()
+        for rows in strata:
+            permuted[rows] = rng.permutation(group[rows])
+        profile = threshold_profile(y, s, sensitive_features=permuted, parity=parity)
+        for name, value in (_gaps(profile) | {"curve": profile.at(GRID)}).items():
+            found[name].append(value)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def rescaled(s: np.ndarray, sd: float) -> np.ndarray:
+    """Return sigmoid(k·g), g the raw score, with the k for which its standard deviation is `sd`.
+
+    Accuracy, the gap at 0.5 and the max gap stay as they were: nobody changes sides and the order is kept.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit, logit
+
+    g = logit(s)
+
+    def excess(log_k: float) -> float:
+        return float(expit(np.exp(log_k) * g).std()) - sd
+
+    low, high = -np.log(LARGEST_SLOPE), np.log(LARGEST_SLOPE)
+    if excess(high) < 0:  # even as 0 and 1 it does not spread that far
+        return np.asarray(expit(LARGEST_SLOPE * g))
+    if excess(low) > 0:
+        return np.asarray(expit(g / LARGEST_SLOPE))
+    return np.asarray(expit(np.exp(brentq(excess, low, high, xtol=1e-12)) * g))

@@ -1,4 +1,11 @@
-"""All splits as one dict: tables, noise floor, claims and settings. Everything shown is made from it."""
+"""All splits as one dict: tables, noise floor, claims and settings. Everything shown is made from it.
+
+c and η are chosen by accuracy on the validation parts, never on a test part.
+
+The paper's claim is that, at Zafar's accuracy, the gap of the proposed classifiers varies less over the
+thresholds (STD, Int.). Both numbers also fall when all scores are merely squeezed together, so every row is
+compared a second time with Zafar's score rescaled to the row's own spread.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +15,70 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
+from sklearn.isotonic import IsotonicRegression
 
-from evenrisk.paper.claims import CLAIMED, in_words, paired
-from evenrisk.paper.fits import Split
-from evenrisk.paper.matching import NEAR, Choice, choose_bound, match
-from evenrisk.paper.measures import COLUMNS, OF_CHANCE, measure, rescaled
 from evenrisk.paper.protocol import (
+    COLUMNS,
+    OF_CHANCE,
     PAPER,
     PAPER_COLUMNS,
     PARITIES,
     TEST_SHARE,
     ZAFAR_ACCURACY,
     Protocol,
+    Split,
+    measure,
+    rescaled,
     zafar_name,
 )
 
 BASELINE = "Baseline"
 COLLAPSED = 0.01  # sd of the scores below which nothing is left of them
 ACCURACY = COLUMNS.index("accuracy")
+NEAR = 0.01 + 1e-9  # distance in validation accuracy up to which a split counts as matched
+FEW = 5  # a row is marked when more than one split in FEW is off
+CLAIMED = ("std", "interval", "max_gap")
+CLAIM_HEADINGS = {"std": "STD", "interval": "Int.", "max_gap": "max gap"}
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which η of a row's grid each split takes."""
+
+    index: np.ndarray  # (splits,)
+    distance: np.ndarray  # (splits,) |validation accuracy − target|, of the smoothed path
+
+    @property
+    def matched(self) -> bool:
+        """Whether most splits got near their targets; where paths jump, or end early, they do not."""
+        return FEW * self.n_far <= len(self.distance)
+
+    @property
+    def n_far(self) -> int:
+        """In how many splits the nearest point of the path is not near."""
+        return int((self.distance > NEAR).sum())
+
+
+def choose_bound(accuracy: np.ndarray, target: float) -> int:
+    """Return the one bound whose mean validation accuracy (splits, bounds) is nearest the paper's."""
+    return int(np.abs(accuracy.mean(axis=0) - target).argmin())
+
+
+def match(accuracy: np.ndarray, targets: np.ndarray) -> Choice:
+    """Return for each split the η whose validation accuracy (splits, etas) is nearest its target (splits,).
+
+    A validation part has some 900 rows, so one accuracy is known to ± .016 and the nearest of ten to forty
+    would often be an accident. Accuracy falls with η but for noise: the falling curve nearest the path is
+    matched, and of equally near η the smallest taken.
+    """
+    falling = IsotonicRegression(increasing=False)
+    order = np.arange(accuracy.shape[1])
+    smooth = np.array([falling.fit_transform(order, path) for path in accuracy])
+    distance = np.abs(smooth - targets[:, None])
+    index = (distance <= distance.min(axis=1, keepdims=True) + 1e-12).argmax(axis=1)
+    return Choice(index, distance[np.arange(len(index)), index])
 
 
 @dataclass(frozen=True)
@@ -54,11 +107,11 @@ class Experiment:
         return found
 
     def validation(self, parity: str, name: str) -> np.ndarray:
-        """Accuracy on the validation parts (splits, settings of the method)."""
+        """Return the accuracy on the validation parts (splits, settings of the method)."""
         return np.array([split[f"{parity}/{name}/validation"][:, ACCURACY] for split in self.splits])
 
     def index(self, parity: str, method: str) -> np.ndarray:
-        """Which setting of a method each split's row of the table shows (splits,)."""
+        """Return which setting of a method the table shows for each split (splits,)."""
         if method == BASELINE:
             return np.zeros(len(self.splits), dtype=int)
         if method == zafar_name(parity):
@@ -66,7 +119,7 @@ class Experiment:
         return self.choices[parity, method].index
 
     def values(self, parity: str, method: str) -> np.ndarray:
-        """Give the columns of a table's row on every test part (splits, columns)."""
+        """Return the columns of a table's row on every test part (splits, columns)."""
         index = self.index(parity, method)
         return np.array(
             [
@@ -81,7 +134,7 @@ class Experiment:
             yield split, split[f"{parity}/{self._stored(method)}/scores"][i]
 
     def _stored(self, method: str) -> str:
-        """Where scores are kept: the baseline is the first point of the first path."""
+        """Return the name scores are kept under: the baseline is the first point of the first path."""
         return self.protocol.rows[0].name if method == BASELINE else method
 
     @property
@@ -91,12 +144,12 @@ class Experiment:
         return float(np.maximum(positive, 1 - positive).mean())
 
     def methods(self, parity: str) -> list[str]:
-        """Rows of the table, in order."""
+        """Return the rows of the table, in order."""
         return [BASELINE, zafar_name(parity), *(row.name for row in self.protocol.rows)]
 
 
 def summarise(experiment: Experiment) -> dict[str, Any]:
-    """Give {"tables": …, "noise_floor": …, "claims": …, "settings": …}."""
+    """Return {"tables": …, "noise_floor": …, "claims": …, "settings": …}."""
     return {
         "tables": {parity: _table(experiment, parity) for parity in PARITIES},
         "noise_floor": {parity: _floor(experiment, parity) for parity in PARITIES},
@@ -106,7 +159,7 @@ def summarise(experiment: Experiment) -> dict[str, Any]:
 
 
 def mean_sd(values: np.ndarray) -> dict[str, float | None]:
-    """Give mean and sd over splits; one split has no sd."""
+    """Return mean and sd over splits; one split has no sd."""
     if np.ptp(values) == 0:  # exactly, where summing would leave 1e-17
         return {"mean": float(values[0]), "sd": 0.0 if len(values) > 1 else None}
     return {"mean": float(values.mean()), "sd": float(values.std(ddof=1))}
@@ -132,7 +185,7 @@ def _table(experiment: Experiment, parity: str) -> list[dict[str, Any]]:
 
 
 def _strength(experiment: Experiment, parity: str, method: str) -> dict[str, Any]:
-    """η or c, and whether the accuracy asked for was met on the validation parts."""
+    """Return η or c, and whether the target accuracy was met on the validation parts."""
     if method == BASELINE:
         return {"eta": {"mean": 0.0, "sd": 0.0}, "matched": True, "far": 0}
     if method == zafar_name(parity):
@@ -152,7 +205,7 @@ def _unfinished(experiment: Experiment, parity: str, method: str) -> int:
 
 
 def _floor(experiment: Experiment, parity: str) -> dict[str, dict[str, float]]:
-    """Mean and 95 % point under permuted groups, averaged over splits."""
+    """Return mean and 95 % point under permuted groups, averaged over splits."""
     floor = {}
     for name in OF_CHANCE:
         values = np.array([split[f"{parity}/chance/{name}"] for split in experiment.splits])
@@ -194,3 +247,59 @@ def _rescaled_zafar(experiment: Experiment, parity: str, spreads: np.ndarray) ->
         found = measure(split["y"], rescaled(s, float(sd)), split["group"], parity)
         out.append([found[column] for column in CLAIMED])
     return np.array(out)
+
+
+def paired(difference: np.ndarray, test_to_train: float) -> dict[str, float | None]:
+    """Return the mean and standard error √((1/J + n_test/n_train)·s²) of J paired differences.
+
+    Training parts overlap, so the splits are not independent and s/√J is too small; the second term is Nadeau
+    and Bengio's correction. One split has no standard error.
+    """
+    n = len(difference)
+    mean = float(difference.mean())
+    if n < 2:
+        return {"mean": mean, "se": None, "low": None, "high": None}
+    se = float(np.sqrt((1 / n + test_to_train) * difference.var(ddof=1)))
+    reach = float(student.ppf(0.5 + LEVEL / 2, n - 1)) * se
+    return {"mean": mean, "se": se, "low": mean - reach, "high": mean + reach}
+
+
+def verdict(found: dict[str, Any]) -> str:
+    """Return in a word what a paired difference says: lower, higher, or neither beyond its error."""
+    if found["high"] is None:
+        return "unclear"
+    if found["high"] < 0:
+        return "lower"
+    return "higher" if found["low"] > 0 else "unclear"
+
+
+def in_words(method: str, zafar: str, claim: dict[str, Any], *, matched: bool) -> str:
+    """Return in a sentence what is left of the claim for one row."""
+    name = method if matched else f"{method} (accuracy not matched)"
+    if claim["zafar"]["std"]["se"] is None:
+        return f"{name}: one split has no error, so nothing can be said."
+    plain = _variation(claim["zafar"])
+    scaled = _variation(claim["zafar_rescaled"])
+    max_gap = {
+        "lower": "its max gap is lower",
+        "higher": "its max gap is higher",
+        "unclear": "no difference in max gap beyond noise",
+    }[verdict(claim["zafar"]["max_gap"])]
+    return f"{name}: against {zafar} {plain}; against {zafar} rescaled {scaled}; {max_gap}."
+
+
+def _variation(differences: dict[str, Any]) -> str:
+    """Return in words how STD and Int. compare, with the estimates that differ beyond noise."""
+    found = {name: verdict(differences[name]) for name in ("std", "interval")}
+    clear = {name: word for name, word in found.items() if word != "unclear"}
+    if not clear:
+        return f"no difference in variation beyond noise (STD {signed(differences['std']['mean'])})"
+    parts = [
+        f"{CLAIM_HEADINGS[name]} {word} ({signed(differences[name]['mean'])})" for name, word in clear.items()
+    ]
+    return " and ".join(parts)
+
+
+def signed(value: float) -> str:
+    """Return a difference as text, with its sign."""
+    return f"{value:+.3f}".replace("-", "−")

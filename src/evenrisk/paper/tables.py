@@ -8,10 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from evenrisk.paper.claims import CLAIMED, signed
-from evenrisk.paper.claims import HEADINGS as CLAIM_HEADINGS
-from evenrisk.paper.measures import COLUMNS, OF_CHANCE
-from evenrisk.paper.protocol import PAPER_COLUMNS
+from evenrisk.paper.protocol import COLUMNS, OF_CHANCE, PAPER_COLUMNS
+from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -24,29 +22,26 @@ HEADINGS = {
     "score_sd": "sd of s",
 }
 MAIN_COLUMNS = ("accuracy", "gap", "std", "max_gap")
-TITLES = {
-    "demographic_parity": "Table 1. Demographic parity",
-    "equalized_odds": "Table 2. Equalized odds",
-}
+TITLES = {"demographic_parity": "Table 1. Demographic parity", "equalized_odds": "Table 2. Equalized odds"}
 UNMATCHED = "†"
 CHANCE = "by chance"
 
 
 def header(columns: Sequence[str] = COLUMNS) -> list[str]:
-    """Give the headings of a table."""
+    """Return the headings of a table."""
     return ["method", "η or c", *(HEADINGS[name] for name in columns)]
 
 
 def body(
     summary: dict[str, Any], parity: str, columns: Sequence[str] = COLUMNS, *, spread: bool = True
 ) -> list[list[str]]:
-    """Write a table's rows, the noise floor last; a narrow terminal has no room for the spread."""
+    """Return a table's rows, the noise floor last; a narrow terminal has no space for the spread."""
     rows = [_cells(row, columns, spread=spread) for row in summary["tables"][parity]]
     return [*rows, _chance(summary["noise_floor"][parity], columns)]
 
 
 def first_of_ours(summary: dict[str, Any], parity: str) -> int:
-    """Above which row the rule goes that sets our rows apart from the paper's."""
+    """Return the number of the first row of ours, which a rule sets apart from the paper's."""
     return [row["ours"] for row in summary["tables"][parity]].index(True)
 
 
@@ -56,7 +51,7 @@ def _cells(row: dict[str, Any], columns: Sequence[str], *, spread: bool) -> list
 
 
 def _strength(row: dict[str, Any], *, spread: bool) -> str:
-    """Write η, which differs from split to split, or c, which does not."""
+    """Return η, which differs from split to split, or c, which does not."""
     if "c" in row:
         return f"c = {row['c']:g}"
     return _with_sd(row["eta"], "{:.3g}", spread=spread) if row["eta"]["mean"] else "0"
@@ -75,7 +70,7 @@ def _with_sd(value: dict[str, float | None], form: str, *, spread: bool) -> str:
 
 
 def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[str]:
-    """Write the noise floor: mean and 95 % point."""
+    """Return the noise floor's cells: mean and 95 % point."""
     cells = [
         f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
         for name in columns
@@ -84,7 +79,7 @@ def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[
 
 
 def notes(summary: dict[str, Any], parity: str) -> list[str]:
-    """Give what stands below a table."""
+    """Return the notes below a table."""
     rows, n = summary["tables"][parity], summary["settings"]["splits"]
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
@@ -110,13 +105,13 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
 
 
 def claim_header() -> list[str]:
-    """Give the headings of the table of claims."""
+    """Return the headings of the table of claims."""
     names = [CLAIM_HEADINGS[name] for name in CLAIMED]
     return ["method", *(f"{name} − Zafar's" for name in names), *(f"{name} − rescaled" for name in names)]
 
 
 def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
-    """Write the paired differences with their standard errors; a star where 95 % of them exclude 0."""
+    """Return the paired differences with their standard errors; a star where a 95 % interval excludes 0."""
     return [
         [
             claim["method"],
@@ -139,7 +134,7 @@ def _difference(found: dict[str, Any]) -> str:
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
-    """Write both tables and both lists of claims as Markdown."""
+    """Return both tables and both lists of claims as Markdown."""
     parts = []
     for parity in summary["tables"]:
         rows, place = body(summary, parity), first_of_ours(summary, parity)
@@ -166,7 +161,7 @@ def _markdown(head: list[str], rows: list[list[str]]) -> str:
 
 
 def to_csv(summary: dict[str, Any]) -> str:
-    """Write both tables as one CSV, with full precision."""
+    """Return both tables as one CSV, with full precision."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     numbers = [f"{name}_{part}" for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
@@ -184,7 +179,7 @@ def to_csv(summary: dict[str, Any]) -> str:
 
 
 def to_json(summary: dict[str, Any]) -> str:
-    """Write the summary as JSON."""
+    """Return the summary as JSON."""
     return json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
 
 

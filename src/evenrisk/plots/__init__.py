@@ -5,11 +5,4 @@ from evenrisk.plots.parity_curve import ParityCurveDisplay
 from evenrisk.plots.risk_distribution import RiskDistributionDisplay
 from evenrisk.plots.tradeoff import TradeoffDisplay
 
-__all__ = [
-    "COLORS",
-    "DASHES",
-    "MARKERS",
-    "ParityCurveDisplay",
-    "RiskDistributionDisplay",
-    "TradeoffDisplay",
-]
+__all__ = ["COLORS", "DASHES", "MARKERS", "ParityCurveDisplay", "RiskDistributionDisplay", "TradeoffDisplay"]

@@ -1,4 +1,4 @@
-"""What the displays share: colours, axes, room for the legend, fewer points, labels that do not overlap.
+"""What the displays share: colours, axes, space for the legend, fewer points, labels that do not overlap.
 
 Colours are Okabe and Ito's, told apart by the colour-blind; lines differ in dash too, so grey print works.
 """
@@ -6,8 +6,10 @@ Colours are Okabe and Ito's, told apart by the colour-blind; lines differ in das
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from evenrisk._validation import check_binary, visible
 
@@ -33,8 +35,25 @@ Point = tuple[float, float]
 LabelledPath = tuple[list[Point], list[str] | None]  # points joined in this order, and a label for each
 
 
+@dataclass
+class AxesState:
+    """What the displays have drawn on some axes so far: the next one there must fit in."""
+
+    x: str | None = None  # that of the parity curves
+    highest: float = 0.0  # of curves, bands and densities
+    paths: list[LabelledPath] = field(default_factory=list)  # of trade-offs
+
+
+_STATES: WeakKeyDictionary[Any, AxesState] = WeakKeyDictionary()  # by axes, as long as those live
+
+
+def state_of(ax: Any) -> AxesState:
+    """Return what is known of these axes."""
+    return _STATES.setdefault(ax, AxesState())
+
+
 def literal(name: str) -> str:
-    """Write a name so that matplotlib shows it as it is, in a legend too.
+    """Return a name so that matplotlib shows it as it is, in a legend too.
 
     It would read what stands between two $ as mathematics, and leave an entry that begins with _ out of
     the legend: such a name begins with a space here.
@@ -44,7 +63,7 @@ def literal(name: str) -> str:
 
 
 def axes(ax: Any) -> Any:
-    """Use the axes given, or make some."""
+    """Return the axes given, or new ones."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -55,7 +74,7 @@ def axes(ax: Any) -> Any:
 
 
 def full_names(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Spell out matplotlib's short forms (ls, lw, c) so that they override ours."""
+    """Return the keywords without matplotlib's short forms (ls, lw, c), so that they override ours."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -63,10 +82,10 @@ def full_names(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def headroom(ax: Any, highest: float, entries: int = 0) -> None:
-    """Start at 0 and leave room for a legend of so many entries above all that was drawn so far."""
-    highest = max(float(highest), getattr(ax, "_evenrisk_highest", 0.0))
-    ax._evenrisk_highest = highest
-    ax.set_ylim(0, max((1.35 + 0.1 * max(entries - 4, 0)) * highest, 1e-3))
+    """Start at 0 and leave space for a legend of so many entries above all that was drawn so far."""
+    state = state_of(ax)
+    state.highest = max(float(highest), state.highest)
+    ax.set_ylim(0, max((1.35 + 0.1 * max(entries - 4, 0)) * state.highest, 1e-3))
 
 
 def surround(ax: Any, points: Sequence[Point]) -> None:
@@ -83,7 +102,7 @@ def surround(ax: Any, points: Sequence[Point]) -> None:
 
 
 def _legend_above(ax: Any) -> float:
-    """Put the legend at the top, in as many columns as fit; give the share of the height that it takes."""
+    """Put the legend at the top, in as many columns as fit; return the share of the height that it takes."""
     names = ax.get_legend_handles_labels()[1]
     if not names:
         return 0.0
@@ -97,14 +116,14 @@ def _legend_above(ax: Any) -> float:
 
 
 def scores(estimator: Any, X: Any) -> Any:
-    """Risk of the positive class, or the raw score where the classifier has no probabilities."""
+    """Return the risk of the positive class, or the raw score where the classifier has no probabilities."""
     if hasattr(estimator, "predict_proba"):
         return estimator.predict_proba(X)[:, 1]
     return estimator.decision_function(X)
 
 
 def positive_label(estimator: Any, y: Any) -> Any:
-    """The class that the scores are of; None where the labels of y are not the estimator's."""
+    """Return the class that the scores are of; None where the labels of y are not the estimator's."""
     classes = getattr(estimator, "classes_", None)
     if y is None or classes is None:
         return None
@@ -181,14 +200,14 @@ def _place(ax: Any, point: Point, label: str, taken: list[tuple[float, ...]], si
 
 
 def _along(points: list[list[float]]) -> Iterator[tuple[float, float]]:
-    """Give points on straight lines through the points given, every tenth part of a line."""
+    """Yield points on straight lines through the points given, every tenth part of a line."""
     for (a, b), (c, d) in pairwise(points):
         yield from ((a + (c - a) * i / 10, b + (d - b) * i / 10) for i in range(10))
     yield (points[-1][0], points[-1][1])
 
 
 def _ends_first(n: int) -> list[int]:
-    """Order 0 … n − 1 so that any first few of them are spread out."""
+    """Return 0 … n − 1 in an order so that any first few of them are spread out."""
     order, step = [0, n - 1], n - 1
     while step > 1:
         step = (step + 1) // 2

@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice
 from evenrisk.metrics import Band, NoiseFloor, ThresholdProfile, threshold_profile
-from evenrisk.plots._draw import (
-    COLORS,
-    DASHES,
-    axes,
-    envelope,
-    full_names,
-    headroom,
-    literal,
-    positive_label,
-    scores,
-)
+from evenrisk.plots import _draw
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -167,8 +157,8 @@ class ParityCurveDisplay:
             The display.
         """
         name = type(estimator).__name__ if name is None else name
-        data = {"sensitive_features": sensitive_features, "pos_label": positive_label(estimator, y)}
-        return cls.from_predictions(y, scores(estimator, X), name=name, **data, **kwargs)
+        data = {"sensitive_features": sensitive_features, "pos_label": _draw.positive_label(estimator, y)}
+        return cls.from_predictions(y, _draw.scores(estimator, X), name=name, **data, **kwargs)
 
     def plot(
         self,
@@ -206,22 +196,23 @@ class ParityCurveDisplay:
         """
         check_choice("x", x, tuple(X_LABELS))
         self._check(band, noise_floor)
-        self.ax_ = ax = axes(ax)
+        self.ax_ = ax = _draw.axes(ax)
         self.figure_ = ax.figure
-        if (drawn := getattr(ax, "_evenrisk_x", x)) != x:
-            raise ValueError(f"`x` must be {drawn!r}, as of the curves that are on these axes, got {x!r}")
-        ax._evenrisk_x = x
+        state = _draw.state_of(ax)
+        if state.x not in (None, x):
+            raise ValueError(f"`x` must be {state.x!r}, as of the curves that are on these axes, got {x!r}")
+        state.x = x
         if noise_floor is not None:
             ax.axhspan(noise_floor.mean, noise_floor.p95, color="#d9d9d9", lw=0, label=CHANCE)
         number = sum(line.get_gid() == "gap" for line in ax.lines)
         style = {
-            "color": COLORS[number % len(COLORS)],
-            "linestyle": DASHES[number % len(DASHES)],
+            "color": _draw.COLORS[number % len(_draw.COLORS)],
+            "linestyle": _draw.DASHES[number % len(_draw.DASHES)],
             "linewidth": 1.8,
-            "label": literal(self._label(self.name if name is None else name)),
+            "label": _draw.literal(self._label(self.name if name is None else name)),
             "gid": "gap",
             "drawstyle": "steps-post" if x == "threshold" else "default",
-        } | full_names(kwargs)
+        } | _draw.full_names(kwargs)
         (self.line_,) = ax.plot(*_closed(x, *self._across(x, self.profile.worst_gap)), **style)
         self.band_ = None if band is None else self._shade(band, x)
         tops = [self.profile.max_gap]
@@ -243,7 +234,7 @@ class ParityCurveDisplay:
             raise ValueError(f"`band` must be of the profile that is drawn, {self.profile!r}, got {band!r}")
 
     def _across(self, x: str, *curves: Any) -> tuple[Any, ...]:
-        """Give x and the curves from left to right."""
+        """Return x and the curves from left to right."""
         if x == "threshold":
             return (self.profile.thresholds, *curves)
         return tuple(values[::-1] for values in (self.profile.selection_rate, *curves))
@@ -256,7 +247,7 @@ class ParityCurveDisplay:
         if label in self.ax_.get_legend_handles_labels()[1]:
             label = f"_{label}"
         step = "post" if x == "threshold" else None
-        drawn = _closed(x, *envelope(*self._across(x, *band.worst_gap)))
+        drawn = _closed(x, *_draw.envelope(*self._across(x, *band.worst_gap)))
         face, edge = (to_rgba(self.line_.get_color(), alpha) for alpha in (0.18, 0.5))
         look = {"facecolor": face, "edgecolor": edge, "linewidth": 0.5, "label": label, "gid": "band"}
         return self.ax_.fill_between(*drawn, step=step, **look)
@@ -270,14 +261,14 @@ class ParityCurveDisplay:
                     patch.set(facecolor="#f0f0f0", edgecolor="#888888", hatch="////")
         if x == "selection_rate" or (self.profile.thresholds[0] >= 0 and self.profile.thresholds[-1] <= 1):
             ax.set_xlim(0, 1)
-        headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
+        _draw.headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
         several = ", worst stratum" if len(parity.strata) > 1 else ""
         ax.set_xlabel(X_LABELS[x])
-        ax.set_ylabel(literal(f"{parity.name.replace('_', ' ')} gap{several}"))
+        ax.set_ylabel(_draw.literal(f"{parity.name.replace('_', ' ')} gap{several}"))
         ax.legend(frameon=False, loc="upper left", fontsize="small")
 
     def _label(self, name: str | None) -> str:
-        """Name the curve and its largest value."""
+        """Return the name of the curve and its largest value."""
         label = f"max gap {self.profile.max_gap:.2f}"
         if len(self.profile.parity.strata) > 1:
             label += f", {self.profile.worst_stratum}"

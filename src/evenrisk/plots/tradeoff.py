@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice, check_flag, check_number
 from evenrisk.metrics import Decisions, Interval, ThresholdProfile, decisions, threshold_profile
-from evenrisk.plots._draw import (
-    COLORS,
-    DASHES,
-    MARKERS,
-    LabelledPath,
-    annotate,
-    axes,
-    full_names,
-    literal,
-    surround,
-)
-from evenrisk.plots._inputs import check_errors, check_labels, check_points, methods_of, named_scores
+from evenrisk.plots import _draw
 
 if TYPE_CHECKING:
     from evenrisk.parity import Parity
@@ -64,15 +54,15 @@ class TradeoffDisplay:
         gap_name: str = "max gap",
         labels: Any = None,
     ) -> None:
-        self.max_gap = check_points("max_gap", max_gap, least=0.0)
+        self.max_gap = _check_points("max_gap", max_gap, least=0.0)
         n = len(self.max_gap)
-        self.quality = check_points("quality", quality, n)
-        self.max_gap_error = check_errors("max_gap_error", max_gap_error, n)
-        self.quality_error = check_errors("quality_error", quality_error, n)
+        self.quality = _check_points("quality", quality, n)
+        self.max_gap_error = _check_errors("max_gap_error", max_gap_error, n)
+        self.quality_error = _check_errors("quality_error", quality_error, n)
         self.name = name
         self.quality_name = quality_name
         self.gap_name = gap_name
-        self.labels = check_labels(labels, n)
+        self.labels = _check_labels(labels, n)
 
     @classmethod
     def from_predictions(
@@ -129,7 +119,7 @@ class TradeoffDisplay:
         """
         check_choice("metric", metric, tuple(QUALITIES))
         check_number("threshold", threshold, low=float("-inf"))
-        named = named_scores(y_scores)
+        named = _named_scores(y_scores)
         data = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         data["pos_label"] = pos_label
         gap, quality = [], []
@@ -194,7 +184,7 @@ class TradeoffDisplay:
         """
         numbers = {"max_gap": x, "quality": y, "max_gap_error": x_error, "quality_error": y_error}
         shown: list[Self] = []
-        for name, part, texts in methods_of(table, method, numbers, labels):
+        for name, part, texts in _split_by_method(table, method, numbers, labels):
             axis_names = {"gap_name": x.replace("_", " "), "quality_name": y.replace("_", " ")}
             shown.append(cls(**part, name=name or None, labels=texts, **axis_names).plot(ax, **kwargs))
             ax = shown[0].ax_
@@ -222,23 +212,25 @@ class TradeoffDisplay:
             The display.
         """
         check_flag("line", line)
-        self.ax_ = ax = axes(ax)
+        self.ax_ = ax = _draw.axes(ax)
         self.figure_ = ax.figure
         name = self.name if name is None else name
         parts: list[tuple[list[int], str | None]] = [(list(range(len(self.max_gap))), name)]
         if not line and self.labels is not None:
             before = "" if name is None else f"{name}, "
             parts = [([i], before + label) for i, label in enumerate(self.labels)]
-        kwargs = full_names(kwargs)
+        kwargs = _draw.full_names(kwargs)
         self.lines_ = [
-            self._draw(index, {"label": None if label is None else literal(label)} | kwargs, line)
+            self._draw_points(
+                index, {"label": None if label is None else _draw.literal(label)} | kwargs, line
+            )
             for index, label in parts
         ]
-        ax._evenrisk_paths = [*getattr(ax, "_evenrisk_paths", []), *self._paths(line)]
+        _draw.state_of(ax).paths += self._paths(line)
         self._frame()
         return self
 
-    def _draw(self, index: list[int], style: dict[str, Any], line: bool) -> Any:
+    def _draw_points(self, index: list[int], style: dict[str, Any], line: bool) -> Any:
         """Draw some of the points in the next style."""
         number = sum(drawn.get_gid() == "tradeoff" for drawn in self.ax_.lines)
         bars = [
@@ -247,9 +239,9 @@ class TradeoffDisplay:
         ]
         points = ([values[i] for i in index] for values in (self.max_gap, self.quality))
         look = {
-            "color": COLORS[number % len(COLORS)],
-            "linestyle": DASHES[number % len(DASHES)] if line else "none",
-            "marker": MARKERS[number % len(MARKERS)],
+            "color": _draw.COLORS[number % len(_draw.COLORS)],
+            "linestyle": _draw.DASHES[number % len(_draw.DASHES)] if line else "none",
+            "marker": _draw.MARKERS[number % len(_draw.MARKERS)],
             "markersize": 7,
             "markeredgecolor": "white",
             "markeredgewidth": 0.7,
@@ -262,10 +254,10 @@ class TradeoffDisplay:
             bar.set_alpha(0.6)
         return drawn
 
-    def _paths(self, line: bool) -> list[LabelledPath]:
-        """What labels must not cover: the points, labelled where they are joined, and the error bars."""
+    def _paths(self, line: bool) -> list[_draw.LabelledPath]:
+        """Return what labels must not cover: the points, labelled where joined, and the error bars."""
         points = list(zip(self.max_gap, self.quality, strict=True))
-        paths: list[LabelledPath] = [(points, self.labels)]
+        paths: list[_draw.LabelledPath] = [(points, self.labels)]
         if not line:
             paths = [([point], None) for point in points]
         if self.max_gap_error is not None:
@@ -278,31 +270,151 @@ class TradeoffDisplay:
 
     def _frame(self) -> None:
         """Set limits, labels and legend for all that these axes show by now."""
-        ax = self.ax_
-        surround(ax, [point for points, _ in ax._evenrisk_paths for point in points])
-        ax.set_xlabel(literal(f"← fairer      {self.gap_name}"))
-        ax.set_ylabel(literal(self.quality_name))
-        annotate(ax, ax._evenrisk_paths, "tradeoff label")
+        ax, paths = self.ax_, _draw.state_of(self.ax_).paths
+        _draw.surround(ax, [point for points, _ in paths for point in points])
+        ax.set_xlabel(_draw.literal(f"← fairer      {self.gap_name}"))
+        ax.set_ylabel(_draw.literal(self.quality_name))
+        _draw.annotate(ax, paths, "tradeoff label")
 
 
 def _max_gap(profile: ThresholdProfile, level: float | None, random_state: Any) -> Interval:
-    """The max gap, with its interval where one is asked for."""
+    """Return the max gap, with its interval where one is asked for."""
     if level is None:
         return Interval(profile.max_gap, profile.max_gap, profile.max_gap)
     return profile.band(level, random_state=random_state).max_gap
 
 
 def _auc(profile: ThresholdProfile, level: float | None) -> Interval:
-    """AUC of all rows; neither it nor its interval needs resamples, so as few as may be are drawn."""
+    """Return the AUC of all rows; neither it nor its interval needs resamples: as few as may be are drawn."""
     level = 0.5 if level is None else level
     return profile.discrimination(level, n_resamples=int(1 / (1 - level)) + 1, random_state=0).overall
 
 
 def _accuracy(decided: Decisions, level: float | None) -> Interval:
-    """Share of all rows decided right."""
+    """Return the share of all rows decided right."""
     return decided.overall_accuracy(0.95 if level is None else level)[0]
 
 
 def _arms(intervals: Sequence[Interval]) -> list[list[float]]:
-    """Lengths of the error bars below and above."""
+    """Return the lengths of the error bars below and above."""
     return [[each.value - each.low for each in intervals], [each.high - each.value for each in intervals]]
+
+
+def _check_points(name: str, values: Any, n: int | None = None, least: float = float("-inf")) -> list[float]:
+    """Return finite numbers, n of them where n is known."""
+    given = _listed(name, values)
+    if not given or (n is not None and len(given) != n):
+        raise ValueError(f"`{name}` must have one entry per point, {n or '1 or more'}, got {len(given)}")
+    what = "finite numbers" if least < 0 else f"finite numbers of at least {least:g}"
+    found = []
+    for i, value in enumerate(given):
+        try:
+            number = float("nan") if isinstance(value, (str, bytes)) else float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not isfinite(number) or number < least:
+            raise ValueError(f"`{name}` must be {what}, got {value!r:.60} in place {i}")
+        found.append(number)
+    return found
+
+
+def _check_errors(name: str, error: Any, n: int) -> list[list[float]] | None:
+    """Return the lengths of error bars below and above, from shape (n,) or (2, n)."""
+    if error is None:
+        return None
+    sides = _listed(name, error)
+    nested = [hasattr(side, "__len__") and not isinstance(side, str) for side in sides]
+    if sides and all(nested):
+        if len(sides) != 2:
+            raise ValueError(f"`{name}` must have shape ({n},) or (2, {n}), got {len(sides)} rows")
+        return [_check_points(name, side, n, least=0.0) for side in sides]
+    return [_check_points(name, sides, n, least=0.0)] * 2
+
+
+def _check_labels(labels: Any, n: int) -> list[str] | None:
+    """Return the labels of n points as text."""
+    if labels is None:
+        return None
+    texts = [_text(label) for label in _listed("labels", labels)]
+    if len(texts) != n:
+        raise ValueError(f"`labels` must have one entry per point, {n}, got {len(texts)}")
+    return texts
+
+
+def _named_scores(y_scores: Any) -> dict[str | None, Any]:
+    """Return the scores by name; a single one without a name has None."""
+    named: dict[str | None, Any]
+    if isinstance(y_scores, Mapping):
+        named = {_text(name): score for name, score in y_scores.items()}
+    elif (frame := _frame(y_scores)) is not None:
+        named = {_text(column.name): column.to_native() for column in frame.iter_columns()}
+    else:
+        named = {None: y_scores}
+    if not named:
+        raise ValueError("`y_scores` must hold 1 score or more, got none")
+    return named
+
+
+def _split_by_method(
+    table: Any, method: str | None, numbers: Mapping[str, str | Sequence[str] | None], labels: str | None
+) -> list[tuple[str, dict[str, Any], Any]]:
+    """Split a long table by method: its name, the `numbers` by their keys, and the labels of its rows."""
+    measured: list[str] = []
+    for name in numbers.values():
+        measured += [] if name is None else [name] if isinstance(name, str) else name
+    columns = _columns(table, [method, *measured, labels])
+    rows: dict[str, list[int]] = {}
+    n = len(next(iter(columns.values())))
+    for i, name in enumerate([""] * n if method is None else columns[method]):
+        if name is None or name != name:
+            raise ValueError(f"`{method}` must name the method of each row, got {name!r} in row {i}")
+        rows.setdefault(_text(name), []).append(i)
+    for name in set(measured):
+        _check_points(name, columns[name])
+
+    def some(name: str | Sequence[str] | None, index: list[int]) -> Any:
+        """Return some rows of one column, or of each of several; None for none."""
+        if name is None or isinstance(name, str):
+            return None if name is None else [columns[name][i] for i in index]
+        return [some(each, index) for each in name]
+
+    return [
+        (name, {key: some(column, index) for key, column in numbers.items()}, some(labels, index))
+        for name, index in rows.items()
+    ]
+
+
+def _columns(table: Any, names: Sequence[str | None]) -> dict[str, list[Any]]:
+    """Return columns of a data frame as lists."""
+    frame = _frame(table)
+    if frame is None:
+        raise ValueError(f"`table` must be a data frame, got {type(table).__name__}")
+    wanted = [name for name in names if name is not None]
+    if missing := [name for name in wanted if name not in frame.columns]:
+        raise ValueError(
+            f"`table` must have the columns {', '.join(map(repr, wanted))}, got none named "
+            f"{', '.join(map(repr, missing))} among {', '.join(map(repr, frame.columns))}"
+        )
+    if len(frame) == 0:
+        raise ValueError("`table` must have 1 row or more, got 0")
+    return {name: frame[name].to_list() for name in wanted}
+
+
+def _frame(table: Any) -> Any:
+    """Return a data frame of any library for narwhals, or None where it is none."""
+    import narwhals as nw
+
+    frame: Any = nw.from_native(table, pass_through=True, eager_only=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return anything but text as a list."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise ValueError(f"`{name}` must be a list of values, got {values!r:.60}")
+    return list(values)
+
+
+def _text(value: Any) -> str:
+    """Return a label as text; numbers without needless digits."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,37 +1,48 @@
-"""The door of the report, and the object it gives back."""
+"""`audit`, and the report that it returns."""
 
 from __future__ import annotations
 
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evenrisk._files import write_text
-from evenrisk._validation import (
-    MisalignedIndexWarning,
-    SmallCellWarning,
-    check_alignment,
-    check_choice,
-    check_fraction,
-    check_number,
-)
-from evenrisk.metrics._inputs import ScoredRows, scored_rows
-from evenrisk.metrics._resampling import generator
+from evenrisk._validation import SmallCellWarning, check_choice, check_fraction, check_number, shown
+from evenrisk.metrics import generator
 from evenrisk.report import words
-from evenrisk.report._inputs import group_name, outcomes, score_columns
-from evenrisk.report.cells import compared, needed, sentences
+from evenrisk.report.inputs import check_data, comparisons, small_cells
 from evenrisk.report.page import to_fragment, to_html
-from evenrisk.report.summary import DEFAULT_LIMITS, Settings, summarise
-from evenrisk.report.text import to_markdown
+from evenrisk.report.summary import DEFAULT_LIMITS, AuditSettings, summarise
 
 MOST_DRAWS = 100_000  # without being asked for more
-SMALLEST = 1e-150  # range of scores that plots and intervals can be computed for
+LAST_DIGIT = 1e-12  # by which equal gaps may differ
+
+
+class Judgement(NamedTuple):
+    """A score column held against a limit under one rule.
+
+    Attributes
+    ----------
+    score : str
+        The score column.
+    parity : str
+        The rule.
+    passes : bool
+        Whether the column keeps the limit.
+    words : str
+        The same as a sentence, with what can be said beyond the sample.
+    """
+
+    score: str
+    parity: str
+    passes: bool
+    words: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,14 +89,87 @@ class AuditReport:
         return _written(text, path)
 
     def to_markdown(self) -> str:
-        """Give the verdict and the tables as Markdown.
+        """Return the verdict and the tables as Markdown.
 
         Returns
         -------
         str
             The text.
         """
-        return to_markdown(self.summary)
+        return words.to_markdown(self.summary)
+
+    def passes(self, max_gap: float, *, strict: bool = False, parity: Any = None) -> bool:
+        """Return whether every score column keeps a limit on the max gap.
+
+        Parameters
+        ----------
+        max_gap : float
+            The limit, above 0 and at most 1. With ``strict=True`` one of the limits of :func:`audit`.
+        strict : bool, default=False
+            Whether the gap must be certified to be within the limit; else the measured gap decides. The
+            certificate is that of the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, and for
+            weighted rows that of the bootstrap.
+        parity : str, list of str or None, default=None
+            Names of the rules to judge by; all rules of the audit if None.
+
+        Returns
+        -------
+        bool
+            True where all pass.
+
+        Examples
+        --------
+        >>> from evenrisk.datasets import load_compas
+        >>> from evenrisk.report import audit
+        >>> data = load_compas()
+        >>> report = audit(
+        ...     data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features, max_gap=0.3
+        ... )
+        >>> report.passes(0.3), report.passes(0.3, strict=True), report.passes(0.2)
+        (True, False, False)
+        """
+        return all(each.passes for each in self.judge(max_gap, strict=strict, parity=parity))
+
+    def judge(self, max_gap: float, *, strict: bool = False, parity: Any = None) -> list[Judgement]:
+        """Return how each score column stands to a limit on the max gap, under each rule.
+
+        Parameters
+        ----------
+        max_gap, strict, parity
+            As in `passes`.
+
+        Returns
+        -------
+        list of Judgement
+            One per score column and rule.
+        """
+        limit = check_fraction("max_gap", max_gap, one=True)
+        known = self.summary["settings"]["parities"]
+        rules = known if parity is None else [parity] if isinstance(parity, str) else list(parity)
+        for rule in rules:
+            check_choice("parity", rule, known)
+        return [
+            self._judgement(score, measured, limit, strict)
+            for score in self.summary["scores"]
+            for measured in score["parities"]
+            if measured["parity"] in rules
+        ]
+
+    def _judgement(
+        self, score: dict[str, Any], parity: dict[str, Any], limit: float, strict: bool
+    ) -> Judgement:
+        above = parity["max_gap"]["value"] > limit + LAST_DIGIT
+        deciding = [made for made, _ in words.limits(parity["certificates"]) if made["limit"] == limit]
+        if strict and not deciding:
+            limits = sorted({made["limit"] for made in parity["certificates"]})
+            raise ValueError(
+                "`max_gap` must be a limit of the audit where `strict` is True "
+                f"({', '.join(map(str, limits))}), got {limit}: pass it to `audit`"
+            )
+        passes = deciding[0]["verdict"] == "certified" if strict else not above
+        held = words.held(parity, limit, self.summary["rows"], above=above, strict=strict)
+        found = f"{shown(score['name'])}, {parity['words']}: {held}"
+        return Judgement(score["name"], parity["parity"], passes, found)
 
     def _repr_html_(self) -> str:
         return to_fragment(self.summary)
@@ -148,7 +232,7 @@ def audit(
     Returns
     -------
     AuditReport
-        With `summary`, `to_html`, `to_json` and `to_markdown`; a notebook shows the page.
+        With `summary`, `to_html`, `to_json`, `to_markdown` and `passes`; a notebook shows the page.
 
     Notes
     -----
@@ -169,26 +253,13 @@ def audit(
     At the worst cut-off, 4, group African-American is flagged 25 points more often than group Caucasian ...
     """
     settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
-    columns = score_columns(y_score)
-    data = {"y_true": y_true, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    scores = y_score if isinstance(y_score, Mapping) else {"y_score": y_score}
-    check_alignment(**data, **{str(name): column for name, column in scores.items()})
-    y, label, guess = outcomes(y_true, positive)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallCellWarning)  # told below, once for all columns
-        warnings.simplefilter("ignore", MisalignedIndexWarning)  # told above
-        rows = {
-            name: _rows(name, y, column, sensitive_features, sample_weight, several=len(columns) > 1)
-            for name, column in columns.items()
-        }
-    first = next(iter(rows.values()))
-    parities, missing = _parities(parity, first, label)
-    settings = settings.under(parities, len(columns))
-    small = sentences(first, parities, label)
-    told = [f"{guess}."] if guess else []
-    summary = summarise(rows, settings, group_name(sensitive_features), label, [*told, *small, *missing])
-    if guess:
-        warnings.warn(guess, UserWarning, stacklevel=2)
+    data = check_data(y_true, y_score, sensitive_features, sample_weight, positive)
+    compared, missing = comparisons(data, parity)
+    small = small_cells(data, compared)
+    guess = [f"{data.guess}."] if data.guess else []
+    summary = summarise(data, compared, settings, [*guess, *small, *missing])
+    if data.guess:
+        warnings.warn(data.guess, UserWarning, stacklevel=2)
     if small:
         warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
     return AuditReport(summary)
@@ -202,18 +273,17 @@ def _settings(
     max_gap: Any,
     n_resamples: Any,
     n_permutations: Any,
-) -> Settings:
-    """Check everything that is not data."""
-    given = max_gap if isinstance(max_gap, Sequence) else [max_gap]
-    limits = (
-        DEFAULT_LIMITS if max_gap is None else tuple(check_fraction("max_gap", x, one=True) for x in given)
-    )
+) -> AuditSettings:
+    """Check everything that is neither data nor a rule."""
+    limits: tuple[float, ...] = DEFAULT_LIMITS
+    if max_gap is not None:
+        asked = max_gap if isinstance(max_gap, Sequence) else [max_gap]
+        limits = tuple(check_fraction("max_gap", limit, one=True) for limit in asked)
     level = check_fraction("level", level)
     enough = max(1000, math.ceil(min(2 / (1 - level), MOST_DRAWS)))
     if not isinstance(random_state, (int, np.integer)):
         random_state = generator(random_state).integers(2**31)
-    return Settings(
-        parities=(),
+    return AuditSettings(
         threshold=None
         if threshold is None
         else float(check_number("threshold", threshold, low=float("-inf"))),
@@ -224,57 +294,6 @@ def _settings(
         n_resamples=enough if n_resamples is None else n_resamples,
         n_permutations=enough if n_permutations is None else n_permutations,
     )
-
-
-def _rows(
-    name: str, y: np.ndarray | None, column: Any, groups: Any, weight: Any, *, several: bool
-) -> ScoredRows:
-    try:
-        rows = scored_rows(y, column, groups, "demographic_parity", weight)
-        spread = float(np.ptp(rows.score / 2)) * 2
-        if not (spread == 0 or SMALLEST <= spread <= 1 / SMALLEST):
-            raise ValueError(f"`y_score` must span {SMALLEST:g} to {1 / SMALLEST:g}, got {spread:g}")
-        return rows
-    except ValueError as error:
-        raise ValueError(f"{error} (score column {name!r})" if several else str(error)) from error
-
-
-def _parities(
-    parity: Any, rows: ScoredRows, label: dict[str, str] | None
-) -> tuple[tuple[Any, ...], list[str]]:
-    """The rules to measure by, and why one of ours cannot be measured."""
-    if parity is not None:
-        asked = tuple(parity) if isinstance(parity, (list, tuple)) else (parity,)
-        if not asked:
-            raise ValueError("`parity` must name at least 1 rule, got none")
-        for rule in asked:
-            if rows.label is None and rows.rule(rule).needs_label:
-                raise ValueError(f"`y_true` is required under {rows.rule(rule).name}, got None")
-            _refuse_incomparable(rows, rule, label)
-        return asked, []
-    _refuse_incomparable(rows, "demographic_parity", label)
-    if rows.label is None:
-        return ("demographic_parity",), []
-    odds = compared(rows, "equalized_odds")
-    if len(odds.rows.groups) > 1:
-        return ("demographic_parity", "equalized_odds"), []
-    reason = f"fewer than 2 groups have {needed(odds.rows.parity)}"
-    named = words.too_few(odds.left_out, label)
-    return ("demographic_parity",), [
-        f"Equalized odds could not be measured: {reason}. Too few rows: {named}."
-    ]
-
-
-def _refuse_incomparable(rows: ScoredRows, parity: Any, label: dict[str, str] | None) -> None:
-    """Refuse a rule that has fewer than two groups to compare."""
-    found = compared(rows, parity)
-    if len(found.rows.groups) < 2:
-        enough = needed(found.rows.parity)
-        raise ValueError(
-            f"`sensitive_features` must have 2 or more groups of {enough} under "
-            f"{found.rows.parity.name}, got {len(found.rows.groups)}. Too few rows: "
-            f"{words.too_few(found.left_out, label)}"
-        )
 
 
 def _written(text: str, path: str | Path | None) -> str:

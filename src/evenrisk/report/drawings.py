@@ -1,16 +1,74 @@
-"""The page's plots: what the template writes, and nothing that it would have to compute."""
+"""The page's plots: what the template writes, and nothing that it would have to compute.
+
+Conventions
+-----------
+A plot is `WIDTH` units wide. Its paths are stretched to the width that the page has, its text and lines are
+placed in per cent of that width, so letters keep their size on any screen; heights are pixels. y grows
+downwards. A curve over thresholds is a step function: its value at x[i] holds up to x[i + 1]. None in a
+curve leaves a hole.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evenrisk.report import numerals, svg
+from evenrisk.report import numerals
 
+WIDTH = 1000.0
 HEIGHT = 190.0
 ROW = 36.0
 OVERLAID = 4  # more histograms than these are drawn one below the other
 STYLES = 12  # pairs of colour and dash in the style sheet
+
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An affine map of [low, high] to [start, end]; what lies outside is drawn on the edge."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return the position of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+    def percent(self, value: float) -> str:
+        """Return the position in per cent of the plot's width."""
+        return f"{100 * self(value) / WIDTH:.2f}%"
+
+
+def across(low: float, high: float) -> Scale:
+    """Return the scale of [low, high] from left to right."""
+    return Scale(low, high, 0.0, WIDTH)
+
+
+def upwards(high: float, ground: float, height: float) -> Scale:
+    """Return the scale of [0, high] upwards from the ground."""
+    return Scale(0.0, high, ground, ground - height)
+
+
+def domain(low: float, high: float, thresholds: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the axis: the scores, and thresholds a little outside of them."""
+    length = high - low
+    if length <= 1e-12 * max(abs(low), abs(high)):
+        length = abs(low) or 1.0
+        low, high = low - length / 2, high + length / 2
+    margin = 0.1 * length
+    return max(min(low, thresholds[0]), low - margin), min(max(high, thresholds[-1]), high + margin)
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round numbers in [low, high], at most so many."""
+    step = numerals.round_step((high - low) / most)
+    return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 @dataclass(frozen=True)
@@ -36,7 +94,7 @@ class Plot:
 class Axis:
     """The thresholds of one score column, from left to right; every plot of the column shares it."""
 
-    along: svg.Scale
+    along: Scale
     start: float
 
     @classmethod
@@ -45,13 +103,13 @@ class Axis:
         low, high = score["range"]
         steps = score["steps"]["thresholds"]
         edges = [edge for shown in score["distributions"] for edge in shown["edges"]]
-        ends = svg.domain(low, high, [min(steps + edges), max(steps + edges)])
-        return cls(svg.across(*ends), steps[score["start"]])
+        ends = domain(low, high, [min(steps + edges), max(steps + edges)])
+        return cls(across(*ends), steps[score["start"]])
 
 
 def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: float, level: str) -> Plot:
     """Draw the gap of one stratum of a curve at every threshold, its band, and what chance gives."""
-    up, thresholds = svg.upwards(top, HEIGHT, HEIGHT), curve["thresholds"]
+    up, thresholds = upwards(top, HEIGHT, HEIGHT), curve["thresholds"]
     x = [axis.along.low, *thresholds, axis.along.high]
     gap, low, high = (_to_the_ends(stratum[key], len(thresholds)) for key in ("gap", "low", "high"))
     floor, dot = _floor(stratum["noise_floor"], up), _dot(stratum, curve, axis, up)
@@ -63,8 +121,8 @@ def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: fl
         x_name="cut-off",
         y_name="points",
         paths=[
-            _path(svg.band_path(x, low, high, axis.along, up), "band"),
-            _path(svg.step_path(x, gap, axis.along, up), "gap"),
+            _path(band_path(x, low, high, axis.along, up), "band"),
+            _path(step_path(x, gap, axis.along, up), "gap"),
         ],
         x_ticks=_marks_across(axis.along),
         y_ticks=_marks_up(up),
@@ -87,8 +145,8 @@ def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[i
     paths, names = [], []
     for i, (j, density) in enumerate(zip(compared, densities, strict=True)):
         ground = ROW * (i + 1) if rows else HEIGHT
-        up = svg.upwards(tallest[i] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
-        paths.append(_path(svg.outline_path(shown["edges"], density, axis.along, up), "filled outline", j))
+        up = upwards(tallest[i] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
+        paths.append(_path(outline_path(shown["edges"], density, axis.along, up), "filled outline", j))
         names.append({"text": _shortened(groups[j], 34), "y": ground - ROW + 14})
     drawn = ", ".join(groups[j] for j in compared)
     return Plot(
@@ -106,11 +164,11 @@ def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[i
 
 def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top: float) -> Plot:
     """Draw the worst stratum's gap of every score column against the share of people selected."""
-    along, up = svg.across(0.0, 1.0), svg.upwards(top, HEIGHT, HEIGHT)
+    along, up = across(0.0, 1.0), upwards(top, HEIGHT, HEIGHT)
     paths, largest = [], []
     for j, (curve, name) in enumerate(zip(curves, names, strict=True)):
         gap = worst_gap(curve)
-        paths.append(_path(svg.line_path(curve["selection_rate"], gap, along, up), "outline", j))
+        paths.append(_path(line_path(curve["selection_rate"], gap, along, up), "outline", j))
         known = [value for value in gap if value is not None]
         largest.append(f"{name} {numerals.points(max(known, default=None))}")
     return Plot(
@@ -125,13 +183,13 @@ def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top
 
 
 def worst_gap(curve: dict[str, Any]) -> list[float | None]:
-    """Give the gap in the worst stratum at each threshold."""
+    """Return the gap in the worst stratum at each threshold."""
     columns = zip(*(stratum["gap"] for stratum in curve["strata"]), strict=True)
     return [max((value for value in column if value is not None), default=None) for column in columns]
 
 
 def highest(summary: dict[str, Any], keys: tuple[str, ...] = ("gap", "high")) -> float:
-    """Give the top of all axes that show these curves, so that score columns can be compared by eye."""
+    """Return the top of all axes that show these curves, so that score columns can be compared by eye."""
     found = [0.02]
     for score in summary["scores"]:
         for stratum in (s for parity in score["parities"] for s in parity["curve"]["strata"]):
@@ -141,12 +199,12 @@ def highest(summary: dict[str, Any], keys: tuple[str, ...] = ("gap", "high")) ->
 
 
 def _shortened(name: str, most: int) -> str:
-    """Cut a long name."""
+    """Return a long name cut short."""
     return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
 def _path(d: str, kind: str, style: int | None = None) -> dict[str, Any]:
-    """Give a path of the style sheet's kind, in the colour and dash of a group or column."""
+    """Return a path of the style sheet's kind, in the colour and dash of a group or column."""
     return {"d": d, "kind": kind, "style": None if style is None else style % STYLES}
 
 
@@ -157,25 +215,25 @@ def _to_the_ends(values: list[float | None] | None, length: int) -> list[float |
     return [0.0, *values, values[-1]]
 
 
-def _marks_across(along: svg.Scale) -> list[dict[str, str]]:
-    """Number the axis from left to right."""
-    values = svg.ticks(along.low, along.high)
+def _marks_across(along: Scale) -> list[dict[str, str]]:
+    """Return the numbers of the axis from left to right."""
+    values = ticks(along.low, along.high)
     return [
         {"at": along.percent(value), "text": text}
         for value, text in zip(values, numerals.ticks(values), strict=True)
     ]
 
 
-def _marks_up(up: svg.Scale) -> list[dict[str, Any]]:
-    """Number the axis of gaps, in points."""
-    values = svg.ticks(100 * up.low, 100 * up.high, most=4)
+def _marks_up(up: Scale) -> list[dict[str, Any]]:
+    """Return the numbers of the axis of gaps, in points."""
+    values = ticks(100 * up.low, 100 * up.high, most=4)
     return [
         {"at": round(up(value / 100), 1), "text": text}
         for value, text in zip(values, numerals.ticks(values), strict=True)
     ]
 
 
-def _floor(noise: dict[str, Any] | None, up: svg.Scale) -> dict[str, Any] | None:
+def _floor(noise: dict[str, Any] | None, up: Scale) -> dict[str, Any] | None:
     """Place the band between the mean and the 95 % point of gaps that chance gives."""
     if noise is None or noise["mean"] is None or noise["p95"] is None:
         return None
@@ -190,7 +248,7 @@ def _key(floor: dict[str, Any] | None, level: str, banded: bool) -> list[dict[st
     return [*key, {"kind": "floor", "words": f"by chance {floor['words']}"}] if floor else key
 
 
-def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: svg.Scale) -> dict[str, Any] | None:
+def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: Scale) -> dict[str, Any] | None:
     """Mark the largest gap, the first of equals; its value stands above the band, on the side with room."""
     known = [(gap, -i) for i, gap in enumerate(stratum["gap"]) if gap is not None]
     if not known:
@@ -204,5 +262,75 @@ def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: svg.Sca
         "y": round(up(gap), 1),
         "text": f"{numerals.points(gap)} at {curve['written'][i]}",
         "label_y": round(up(gap if above is None else above) - 6, 1),
-        "left": axis.along(threshold) > 0.6 * svg.WIDTH,
+        "left": axis.along(threshold) > 0.6 * WIDTH,
     }
+
+
+def step_path(x: Sequence[float], y: Values, along: Scale, up: Scale) -> str:
+    """Draw a step function."""
+    parts = []
+    for xs, (ys,) in _runs(x, y):
+        px, py = [along(value) for value in xs], [up(value) for value in ys]
+        parts.append(f"M{_short(px[0])} {_short(py[0])}{_steps(px, py)}")
+    return "".join(parts)
+
+
+def band_path(x: Sequence[float], low: Values, high: Values, along: Scale, up: Scale) -> str:
+    """Fill between two step functions: along the upper one, and back along the lower one."""
+    parts = []
+    for xs, (lows, highs) in _runs(x, low, high):
+        px = [along(value) for value in xs]
+        lower, upper = ([up(value) for value in values] for values in (lows, highs))
+        back = _steps_back(px, lower)
+        parts.append(f"M{_short(px[0])} {_short(upper[0])}{_steps(px, upper)}{back}Z")
+    return "".join(parts)
+
+
+def line_path(x: Values, y: Values, along: Scale, up: Scale) -> str:
+    """Draw straight lines from point to point."""
+    known = [(along(a), up(b)) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
+    return "".join(f"{'L' if i else 'M'}{_short(a)} {_short(b)}" for i, (a, b) in enumerate(known))
+
+
+def outline_path(edges: Sequence[float], density: Values, along: Scale, up: Scale) -> str:
+    """Draw a histogram's outline, from the ground to the ground."""
+    px, py = [along(edge) for edge in edges], [up(value or 0.0) for value in [*density, density[-1]]]
+    ground = _short(up(0.0))
+    return f"M{_short(px[0])} {ground}V{_short(py[0])}{_steps(px, py)}V{ground}"
+
+
+def _runs(x: Sequence[float], *curves: Values) -> Iterator[tuple[list[float], list[list[float]]]]:
+    """Yield the parts of curves between holes: they are cut where one of them is None."""
+    kept: list[tuple[float, ...]] = []
+    for at, *values in [*zip(x, *curves, strict=True), (0.0, None)]:
+        known = [value for value in values if value is not None]
+        if len(known) == len(curves):
+            kept.append((at, *known))
+        elif kept:
+            xs, *ys = (list(column) for column in zip(*kept, strict=True))
+            yield xs, ys
+            kept = []
+
+
+def _steps(x: Sequence[float], y: Sequence[float]) -> str:
+    """Go along, then up or down, from value to value; steps that would not show are left out."""
+    parts, last = [], _short(y[0])
+    for at, value in zip(x[1:], y[1:], strict=True):
+        if (here := _short(value)) != last:
+            parts.append(f"H{_short(at)}V{here}")
+            last = here
+    return "".join([*parts, f"H{_short(x[-1])}"])
+
+
+def _steps_back(x: Sequence[float], y: Sequence[float]) -> str:
+    """Go from the right end to the left one: the value at x[i] holds to its right."""
+    return "".join(
+        f"V{_short(y[i])}H{_short(x[i])}"
+        for i in range(len(x) - 2, -1, -1)
+        if i == 0 or _short(y[i]) != _short(y[i - 1])
+    )
+
+
+def _short(value: float) -> str:
+    """Write a coordinate in as few letters as a tenth of a unit needs."""
+    return f"{value:.1f}".removesuffix(".0")

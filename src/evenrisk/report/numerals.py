@@ -1,6 +1,11 @@
-"""Numbers as the page writes them: rates in per cent, gaps in points, scores with the digits they need.
+"""Numbers as text, in three styles, and round numbers.
 
-Halves are rounded up, as a browser's ``toFixed`` does: the script and Python write the same digits.
+* The page's tables and plots: rates in per cent and gaps in points, with one decimal. Halves are rounded up,
+  as a browser's ``toFixed`` does: the script and Python write the same digits. What is not known is a dash.
+* Sentences: points without idle decimals (27, 4.3).
+* Text tables: shares with three decimals (0.245 [0.213, 0.277]).
+
+Scores and thresholds have the digits that they need, everywhere.
 """
 
 from __future__ import annotations
@@ -85,6 +90,68 @@ def count(value: int) -> str:
     return f"{value:,}".replace(",", "\u202f")
 
 
+def short_points(share: float) -> str:
+    """Write a share as percentage points in a sentence: 27, 4.3; 0 where it is 0 alone."""
+    value = 100 * share
+    text = f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
+    if value and not float(text):
+        return f"{Decimal(f'{value:.1g}'):f}"
+    return text.removesuffix(".0")
+
+
+def short_span(low: float, high: float) -> str:
+    """Write two shares as points in a sentence: 4 to 7; as many digits in both as make them differ."""
+    first, second = apart(low, high, 0 if 100 * high >= 9.95 else 1)
+    return short_points(high) if first == second else f"{first} to {second}"
+
+
+def apart(one: float, other: float, digits: int) -> tuple[str, str]:
+    """Write two shares in per cent, with more digits where they would else look equal."""
+    for more in range(digits, digits + 3):
+        texts = f"{100 * one:.{more}f}", f"{100 * other:.{more}f}"
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def exact_points(limit: float) -> str:
+    """Write a limit as points, with all its digits: 5, 12.5."""
+    return f"{100 * limit:.10g}"
+
+
+def per_cent(level: float) -> str:
+    """Write a level: 95 %."""
+    return f"{100 * level:g} %"
+
+
+def probability(p: float) -> str:
+    """Write a p-value in a sentence: p = 0.03."""
+    return f"p = {p:.2g}" if p >= 0.0095 else f"p = {p:.1g}"
+
+
+def decimal(share: float | None) -> str:
+    """Write a share in a text table; a dash where it is not defined."""
+    return UNKNOWN if share is None else f"{share:.3f}"
+
+
+def decimal_interval(measured: dict[str, Any]) -> str:
+    """Write an interval in a text table: 0.245 [0.213, 0.277]."""
+    if measured["value"] is None:
+        return UNKNOWN
+    return f"{measured['value']:.3f} [{measured['low']:.3f}, {measured['high']:.3f}]"
+
+
+def bracketed(interval: str) -> str:
+    """Write 0.123 (0.1 to 0.2) as 0.123 [0.1, 0.2]."""
+    return interval.replace("(", "[").replace("\u00a0to\u00a0", ", ").replace(")", "]")
+
+
+def round_step(least: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is not below `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
 def written(value: float, resolution: float, largest: float) -> str:
     """Write a number so that a difference of `resolution` shows; powers of ten from 10⁶ and below 10⁻³.
 
@@ -108,7 +175,7 @@ def ticks(values: Sequence[float]) -> list[str]:
 def threshold_writer(
     values: Sequence[float], scores: np.ndarray | None = None, asked: float | None = None
 ) -> Callable[[float], str]:
-    """Choose how thresholds are written: to a five-thousandth of their range, without idle noughts.
+    """Return how thresholds are written: to a five-thousandth of their range, without idle noughts.
 
     Where that would part the distinct `scores` (ascending) elsewhere than the threshold itself does, with as
     many more digits as it takes: who reads the number and applies it decides as the tables say. A number
@@ -144,12 +211,12 @@ def read(text: str) -> float:
 
 
 def _shortest(value: float, scores: np.ndarray | None) -> Decimal:
-    """The shortest decimal that is this very number, in the precision of the scores."""
+    """Return the shortest decimal that is this very number, in the precision of the scores."""
     return Decimal(str(value if scores is None else scores.dtype.type(value)))
 
 
 def _same_side(value: float, scores: np.ndarray | None) -> Callable[[Decimal], bool]:
-    """Make a test of whether a number parts the scores where the value does."""
+    """Return a test of whether a number parts the scores where the value does."""
     if scores is None:
         return lambda number: True
     kind = scores.dtype.type
@@ -164,7 +231,7 @@ def _same_side(value: float, scores: np.ndarray | None) -> Callable[[Decimal], b
 
 
 def _cut(value: float, place: int, rounding: str) -> Decimal:
-    """Round a number at a decimal place."""
+    """Return a number rounded at a decimal place."""
     return Decimal(value).quantize(Decimal((0, (1,), place)), rounding, Context(prec=MOST_DIGITS))
 
 

@@ -1,6 +1,6 @@
 """The audit as one HTML page: every number from the summary's dict, every name escaped.
 
-Python draws and fills everything at the threshold that was asked for; the script only moves it.
+Python draws the plots and fills the tables at the threshold that was asked for; the script only moves it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from evenrisk.report import drawings, numerals, tables
-from evenrisk.report.names import shown_names
-from evenrisk.report.words import chosen, percent
+from evenrisk.metrics import STRATA
+from evenrisk.report import drawings, numerals, words
 
-DISTRIBUTION_OF = {"everybody": 0, "negatives": 1, "positives": 2}
-RATE_OF_DISTRIBUTION = tuple(tables.RATE_OF[stratum] for stratum in DISTRIBUTION_OF)
+DISTRIBUTIONS = tuple(stratum.rate for stratum in STRATA.values())  # of whom the histograms are, in order
+MOST_PAIRS = 15  # twelve groups make 66 of them
 COUNTS = ("selected", "true_positives")
 WEIGHTS = ("selected_weight", "true_positives_weight")
 TOTALS = ("rows", "positives", "weight", "positives_weight")
@@ -39,7 +38,7 @@ def to_html(summary: dict[str, Any]) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    summary = shown_names(summary)
+    summary = words.shown_names(summary)
     sections = [_section(summary, index) for index in range(len(summary["scores"]))]
     environment = Environment(
         autoescape=True,
@@ -50,13 +49,13 @@ def to_html(summary: dict[str, Any]) -> str:
     )
     return environment.get_template("page.html").render(
         summary=summary,
-        verb=chosen(summary["settings"]["favourable"]),
-        level=percent(summary["settings"]["level"]),
-        cells=tables.cells(summary),
+        verb=words.chosen(summary["settings"]["favourable"]),
+        level=numerals.per_cent(summary["settings"]["level"]),
+        cells=_cells_table(summary),
         comparison=_comparison(summary) if len(sections) > 1 else None,
         sections=sections,
         number=numerals,
-        most_pairs=tables.MOST_PAIRS,
+        most_pairs=MOST_PAIRS,
         css=Markup(_read("style.css")),
         script=Markup(_read("page.js")),
         data=Markup(_script_data(summary, sections)),
@@ -83,12 +82,12 @@ def to_fragment(summary: dict[str, Any]) -> str:
 
 
 def _read(name: str) -> str:
-    """Read a file of the templates folder."""
+    """Return the text of a file of the templates folder."""
     return (files("evenrisk.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
-    """Prepare what the template writes about one score column."""
+    """Return what the template writes about one score column."""
     score = summary["scores"][index]
     axis = drawings.Axis.of(score)
     steps = score["steps"]["thresholds"]
@@ -99,65 +98,64 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
         "labels": score["steps"]["written"],
         "start": score["start"],
         "buttons": _buttons(score, steps),
-        "columns": tables.rate_columns(summary),
-        "rows": tables.group_rows(summary, score),
-        "spreads": tables.spreads(summary, score),
-        "gaps": tables.gaps(summary, score),
+        "columns": _rate_columns(summary),
+        "rows": _group_rows(summary, score),
+        "spreads": _spreads(summary, score),
+        "gaps": _gaps(summary, score),
         "plots": _plots(summary, score, axis),
-        "measures": tables.measures(score),
-        "certificates": tables.certificates(score),
-        "ranking": tables.ranking(score),
-        "abroca": tables.abroca(score),
+        "measures": _measures(score),
+        "certificates": _certificates(score),
+        "ranking": _ranking(score),
+        "abroca": _abroca(score),
     }
 
 
 def _nearest(thresholds: list[float], value: float) -> int:
-    """Find the threshold closest to a value."""
+    """Return the threshold closest to a value (its index)."""
     right = min(bisect_left(thresholds, value), len(thresholds) - 1)
     left = max(right - 1, 0)
     return left if value - thresholds[left] < thresholds[right] - value else right
 
 
 def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
-    """Offer the threshold that was asked for and every parity's worst one."""
+    """Return buttons for the threshold that was asked for and every parity's worst one."""
     buttons = [{"words": "Start", "step": score["start"], "at": score["at_threshold"]["at"]}]
     for parity in score["parities"]:
         if parity["worst"] and parity["worst"]["threshold"] is not None:
             at = parity["worst"]["threshold"]
-            words = f"Worst for {parity['words']}"
-            buttons.append({"words": words, "step": _nearest(steps, at), "at": parity["worst"]["at"]})
+            name = f"Worst for {parity['words']}"
+            buttons.append({"words": name, "step": _nearest(steps, at), "at": parity["worst"]["at"]})
     return buttons
 
 
 def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) -> list[drawings.Plot]:
     """Draw every stratum's gap, and beside it the scores of the same people."""
-    top, level = drawings.highest(summary), percent(summary["settings"]["level"])
-    compared_in = [summary["compared"][rate] for rate in RATE_OF_DISTRIBUTION[: len(score["distributions"])]]
+    top, level = drawings.highest(summary), numerals.per_cent(summary["settings"]["level"])
     left = {
-        i: drawings.distribution_plot(shown, summary["groups"], compared, axis)
-        for i, (shown, compared) in enumerate(zip(score["distributions"], compared_in, strict=True))
+        rate: drawings.distribution_plot(shown, summary["groups"], summary["compared"][rate], axis)
+        for rate, shown in zip(DISTRIBUTIONS, score["distributions"], strict=False)
     }
     plots = []
     for parity in score["parities"]:
         curve = parity["curve"]
         for stratum in curve["strata"]:
             plots.append(drawings.gap_plot(stratum, curve, axis, top, level))
-            beside = left.pop(DISTRIBUTION_OF.get(stratum["name"], -1), None)
+            beside = left.pop(words.rate_of(stratum), None)
             if beside:
                 plots.append(beside)
     return [*plots, *left.values()]
 
 
 def _comparison(summary: dict[str, Any]) -> dict[str, Any]:
-    """Set the score columns side by side: a table, and one plot per parity."""
+    """Return the score columns side by side: a table, and one plot per parity."""
     names = [score["name"] for score in summary["scores"]]
     top = drawings.highest(summary, ("gap",))
     by_parity: dict[str, list[dict[str, Any]]] = {}
     for score in summary["scores"]:
         for parity in score["parities"]:
             by_parity.setdefault(parity["words"], []).append(parity["curve"])
-    plots = [drawings.overlay_plot(words, curves, names, top) for words, curves in by_parity.items()]
-    return {"rows": tables.comparison(summary), "plots": plots}
+    plots = [drawings.overlay_plot(rule, curves, names, top) for rule, curves in by_parity.items()]
+    return {"rows": _comparison_table(summary), "plots": plots}
 
 
 def _script_data(summary: dict[str, Any], sections: list[dict[str, Any]]) -> str:
@@ -172,7 +170,7 @@ def _script_data(summary: dict[str, Any], sections: list[dict[str, Any]]) -> str
 
 
 def _script_score(section: dict[str, Any]) -> dict[str, Any]:
-    """Give the script the axis, and the counts at every step."""
+    """Return for the script the axis, and the counts at every step."""
     steps, along = section["score"]["steps"], section["axis"].along
     counts = {key: [_changes(row) for row in steps[key]] for key in COUNTS if key in steps}
     weights = {key: [_rounded(row) for row in steps[key]] for key in WEIGHTS if key in steps}
@@ -191,3 +189,158 @@ def _changes(counts: list[int]) -> list[int]:
 def _rounded(values: list[Any]) -> list[Any]:
     """Keep eight digits of a float, far more than the page shows."""
     return [float(f"{value:.8g}") if isinstance(value, float) else value for value in values]
+
+
+# Tables: rows of text, from the numbers of the summary
+
+
+def _cells_table(summary: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of every group, and of each outcome."""
+    keys = ("rows", "negatives", "positives") if summary["label"] else ("rows",)
+    return [[cell["group"], *(numerals.count(cell[key]) for key in keys)] for cell in summary["cells"]]
+
+
+def _rate_columns(summary: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the names of the rates of the groups; without outcomes there is one."""
+    names = (words.chosen(summary["settings"]["favourable"]).capitalize(), "TPR", "FPR", "PPV", "Accuracy")
+    columns = [{"key": key, "name": name} for key, name in zip(words.RATES, names, strict=True)]
+    return columns if summary["label"] else columns[:1]
+
+
+def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return each group's rates and counts at the threshold that was asked for."""
+    keys = [column["key"] for column in _rate_columns(summary)]
+    return [
+        {
+            "name": row["group"] + words.mark(row["group"], score),
+            "rates": [(key, numerals.percent(row[key])) for key in keys],
+            "bar": f"{100 * (row['selection_rate'] or 0):.1f}%",
+            "count": f"{numerals.count(row['selected'])} of {numerals.count(row['rows'])}",
+        }
+        for row in score["at_threshold"]["groups"]
+    ]
+
+
+def _spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the highest minus the lowest of each rate over groups."""
+    keys = [column["key"] for column in _rate_columns(summary)]
+    return [(key, numerals.points(_spread(summary, score, key))) for key in keys]
+
+
+def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the gap of every stratum at the threshold, each one once; a user's own follow ours."""
+    strata = {
+        stratum["name"]: stratum for parity in score["parities"] for stratum in parity["curve"]["strata"]
+    }
+    ours = [strata[name] for name in STRATA if name in strata]
+    own = [stratum for name, stratum in strata.items() if name not in STRATA]
+    gaps = []
+    for stratum in [*ours, *own]:
+        key = words.rate_of(stratum)
+        gap = numerals.points(_spread(summary, score, key))
+        gaps.append({"key": key, "words": stratum["words"], "value": gap})
+    return gaps
+
+
+def _measures(score: dict[str, Any]) -> list[list[str]]:
+    """Return the summaries of a score column: one row per measure, one cell per parity."""
+    asked = score["at_threshold"]["at"]
+    parities = score["parities"]
+    mean = ", mean of outcomes" if any(len(p["curve"]["strata"]) > 1 for p in parities) else ""
+    rows = {
+        "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
+        "… reached at cut-off": [_place(p["worst"]) for p in parities],
+        "By chance, points": [_chance(p) for p in parities],
+        "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
+        f"Gap at cut-off {asked}, points{mean}": [
+            numerals.interval(p["gap_at_threshold"], numerals.points) for p in parities
+        ],
+        f"Rank gap, points{mean}": [numerals.interval(p["rank_gap"], numerals.points) for p in parities],
+        f"Mean gap, in units of the score{mean}": [numerals.score_interval(p["mean_gap"]) for p in parities],
+        "Half-width of the band, points": [_half_widths(p) for p in parities],
+    }
+    return [[name, *values] for name, values in rows.items()]
+
+
+def _certificates(score: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is certified under each rule: a sentence on each limit."""
+    return [
+        {
+            "parity": parity["words"],
+            "words": [sentence for _, sentence in words.limits(parity["certificates"])],
+        }
+        for parity in score["parities"]
+        if parity["certificates"]
+    ]
+
+
+def _ranking(score: dict[str, Any]) -> list[list[str]]:
+    """Return how well the score ranks: AUC of everybody and of each group."""
+    if score["auc"] is None:
+        return []
+    rows = [["everybody", score["auc"]["overall"]], *([g["group"], g] for g in score["auc"]["groups"])]
+    return [[name, numerals.interval(measured, numerals.area)] for name, measured in rows]
+
+
+def _abroca(score: dict[str, Any]) -> list[list[str]]:
+    """Return the area between the ROC curves of two groups, the largest first."""
+    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -(pair["value"] or 0))
+    return [[" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]]
+
+
+def _comparison_table(summary: dict[str, Any]) -> list[list[str]]:
+    """Return the score columns side by side: one row per column and parity."""
+    return [
+        [
+            score["name"],
+            parity["words"],
+            numerals.interval(parity["max_gap"], numerals.points),
+            _chance(parity),
+            numerals.interval(parity["rank_gap"], numerals.points),
+            numerals.score_interval(parity["mean_gap"]),
+            _auc_range(score),
+        ]
+        for score in summary["scores"]
+        for parity in score["parities"]
+    ]
+
+
+def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> float | None:
+    """Return the highest minus the lowest rate over the groups that are compared and have one."""
+    groups = score["at_threshold"]["groups"]
+    known = [groups[j][key] for j in summary["compared"][key] if groups[j][key] is not None]
+    return max(known) - min(known) if len(known) > 1 else None
+
+
+def _place(worst: dict[str, Any] | None) -> str:
+    """Say where the largest gap is."""
+    if worst is None or worst["threshold"] is None:
+        return numerals.UNKNOWN
+    return f"{worst['at']}, among {worst['words']}"
+
+
+def _chance(parity: dict[str, Any]) -> str:
+    """Write the mean and the 95 % point of the largest gap that chance gives."""
+    noise = parity["noise_floor"]
+    if noise is None or noise["mean"] is None:
+        return numerals.UNKNOWN
+    return numerals.span(noise["mean"], noise["p95"])
+
+
+def _half_widths(parity: dict[str, Any]) -> str:
+    """Write the smallest and the largest half-width over strata and pairs of groups."""
+    known = [entry["half_width"] for entry in parity["half_widths"] or [] if entry["half_width"] is not None]
+    if not known:
+        return numerals.UNKNOWN
+    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(known), max(known)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _auc_range(score: dict[str, Any]) -> str:
+    """Write the lowest and the highest AUC over groups that have enough rows of each outcome."""
+    auc = score["auc"] or {"groups": [], "left_out": []}
+    measured = [g["value"] for g in auc["groups"] if g["group"] not in auc["left_out"]]
+    known = [value for value in measured if value is not None]
+    return (
+        f"{numerals.area(min(known))}\u00a0to\u00a0{numerals.area(max(known))}" if known else numerals.UNKNOWN
+    )

@@ -1,90 +1,104 @@
-"""Measure everything a report shows, as one plain dict (its keys are in README.md)."""
+"""Measure everything a report shows, as one plain dict (its keys are in README.md).
+
+One score column after the other: the profile under every rule with its band, test, intervals and
+certificates; AUC and ABROCA; histograms; and what every stop of the page's slider decides. A page shows a few
+hundred of the thresholds, and of every curve the maximum is among them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenrisk import __version__
 from evenrisk._validation import shown
-from evenrisk.metrics import ThresholdProfile
-from evenrisk.metrics._inputs import ScoredRows
-from evenrisk.metrics._results import Band, Interval
-from evenrisk.metrics.decisions import count
-from evenrisk.metrics.distribution import score_range
-from evenrisk.metrics.inference import certify, intervals
-from evenrisk.metrics.profile import profile_of
-from evenrisk.report import thinning, words
-from evenrisk.report.cells import Compared, cells, compared, rates_compared
-from evenrisk.report.notes import notes
-from evenrisk.report.numerals import threshold_writer
-from evenrisk.report.plotted import at_threshold, counts, distributions
+from evenrisk.metrics import (
+    STRATA,
+    Decisions,
+    Inference,
+    Interval,
+    NoiseFloor,
+    ScoredRows,
+    ThresholdProfile,
+    count_decisions,
+    distribution_of,
+    profile_of,
+    score_range,
+)
+from evenrisk.report import words
+from evenrisk.report.inputs import AuditData, Comparison, rates_compared
+from evenrisk.report.numerals import round_step, threshold_writer
+
+if TYPE_CHECKING:
+    from evenrisk.parity import Stratum
 
 DEFAULT_LIMITS = (0.05, 0.10)
 HALF = 0.5
 GOOD_PART = 0.2  # of [0, 1]
 LARGEST = float(np.finfo(float).max)
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
+FEW = 50  # distinct scores; up to here a score is taken for a scale of so many notches
+N_BINS = 40
+ROUNDING = 1e-9  # of the range of scores
+BUCKETS = 240  # along the threshold and again along the share selected; a plot is some 600 pixels wide
+NUMBERS = 80_000  # counts on one page, all groups and columns together
+MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What was asked for."""
+class AuditSettings:
+    """All that was asked for beside the rules."""
 
-    parities: tuple[Any, ...]  # names or rules
-    threshold: float | None  # as it was asked for
+    threshold: float | None
     level: float
     favourable: str
     random_state: int
     limits: tuple[float, ...]
     n_resamples: int
     n_permutations: int
-    buckets: int = thinning.BUCKETS
-
-    def under(self, parities: tuple[Any, ...], n_columns: int) -> Settings:
-        """The same by these rules, for so many score columns."""
-        return replace(self, parities=parities, buckets=thinning.buckets(n_columns))
 
 
 def summarise(
-    columns: dict[str, ScoredRows],
-    settings: Settings,
-    group_name: str,
-    label: dict[str, str] | None,
-    warnings: list[str],
+    data: AuditData, comparisons: Sequence[Comparison], settings: AuditSettings, warnings: list[str]
 ) -> dict[str, Any]:
-    """Measure every score column; all of them hold the same rows in the same groups."""
-    rows = next(iter(columns.values()))
+    """Measure every score column."""
+    rows = data.rows
     summary: dict[str, Any] = {
-        "title": f"Audit of {_listed([shown(name) for name in columns])} by {shown(group_name)}",
+        "title": f"Audit of {_listed([shown(name) for name in data.columns])} by {shown(data.group_name)}",
         "made_by": f"evenrisk {__version__}",
         "settings": {
             "level": settings.level,
             "threshold": settings.threshold,
             "favourable": settings.favourable,
-            "parities": [rows.rule(parity).name for parity in settings.parities],
+            "parities": [each.rule.name for each in comparisons],
             "n_resamples": settings.n_resamples,
             "n_permutations": settings.n_permutations,
             "weighted": rows.weighted,
             "random_state": settings.random_state,
         },
         "rows": len(rows.score),
-        "group_name": group_name,
+        "group_name": data.group_name,
         "groups": list(rows.groups),
-        "label": label,
-        "cells": cells(rows),
-        "compared": rates_compared(rows, settings.parities),
+        "label": data.label,
+        "cells": data.cells,
+        "compared": rates_compared(data, comparisons),
         "warnings": list(warnings),
     }
-    n_lists = len(columns) * len(rows.groups) * (2 if label else 1) * (2 if rows.weighted else 1)
-    most = thinning.most_steps(n_lists)
-    summary["scores"] = [_score(name, each, settings, summary, most) for name, each in columns.items()]
+    n_columns = len(data.columns)
+    n_lists = n_columns * len(rows.groups) * (2 if data.label else 1) * (2 if rows.weighted else 1)
+    most_steps = int(np.clip(NUMBERS // max(n_lists, 1), 60, MOST_STEPS))
+    buckets = int(np.clip(4 * BUCKETS // n_columns, 40, BUCKETS))
+    summary["scores"] = [
+        _score(name, each, comparisons, settings, summary, most_steps, buckets)
+        for name, each in data.columns.items()
+    ]
     outside = [score["at_threshold"]["outside"] for score in summary["scores"]]
     summary["warnings"] += [sentence for sentence in outside if sentence is not None]
     summary["verdict"] = _verdict(summary)
-    summary["notes"] = notes(summary)
+    summary["notes"] = words.notes(summary, [each.rule for each in comparisons])
     return summary
 
 
@@ -92,8 +106,26 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
+def _verdict(summary: dict[str, Any]) -> list[str]:
+    """Return the paragraphs to begin with: the column's own, or of several a sentence on each."""
+    scores = summary["scores"]
+    if len(scores) == 1:
+        return list(scores[0]["verdict"])
+    return [
+        f"{shown(score['name'])}: {words.headline(parity, summary)}"
+        for score in scores
+        for parity in score["parities"]
+    ]
+
+
 def _score(
-    name: str, rows: ScoredRows, settings: Settings, summary: dict[str, Any], most: int
+    name: str,
+    rows: ScoredRows,
+    comparisons: Sequence[Comparison],
+    settings: AuditSettings,
+    summary: dict[str, Any],
+    most_steps: int,
+    buckets: int,
 ) -> dict[str, Any]:
     """Measure one score column."""
     # every part below sorts the rows, which takes no time where they are in order
@@ -102,16 +134,14 @@ def _score(
     distinct = np.unique(rows.score)
     low, high = _axis(distinct)
     write = threshold_writer([low, high], distinct, settings.threshold)
-    measured = [
-        _parity(rows, compared(rows, parity), settings, threshold, summary) for parity in settings.parities
-    ]
+    measured = [_parity(rows, each, settings, threshold, summary["label"], buckets) for each in comparisons]
     for parity in measured:
         parity["worst"]["at"] = write(parity["worst"]["threshold"])
         parity["curve"]["written"] = [write(t) for t in parity["curve"]["thresholds"]]
     always = [threshold, *(parity["worst"]["threshold"] for parity in measured)]
-    stops = thinning.steps(distinct, low, high, most, always)
+    stops = slider_stops(distinct, low, high, most_steps, always)
     start = int(np.searchsorted(stops, threshold))
-    decided = count(rows, stops)
+    decided = count_decisions(rows, stops)
     ends = write(float(distinct[0])), write(float(distinct[-1]))
     outside = None  # of the scores, a cut-off decides alike for everybody
     asked = float(rows.cut_offs(np.asarray(threshold)))
@@ -126,22 +156,22 @@ def _score(
         "verdict": [words.paragraph(parity, summary) for parity in measured],
         "parities": measured,
         "auc": _auc(rows, settings),
-        "distributions": distributions(rows, distinct, low, high, summary["label"]),
+        "distributions": _distributions(rows, distinct, low, high, summary["label"]),
         "steps": {
-            **counts(decided, weighted=rows.weighted),
+            **_counts(decided, weighted=rows.weighted),
             "written": [write(t) for t in decided.thresholds.tolist()],
         },
         "start": start,
         "at_threshold": {
             "at": write(threshold),
             "outside": outside,
-            **at_threshold(decided, start, settings.favourable, summary["compared"]["selection_rate"]),
+            **_at_threshold(decided, start, settings.favourable, summary["compared"]["selection_rate"]),
         },
     }
 
 
 def _start(score: np.ndarray, threshold: float | None) -> float:
-    """The threshold asked for; else 0.5 for probabilities, and the median where 0.5 means nothing."""
+    """Return the threshold asked for; else 0.5 for probabilities, and the median where 0.5 means nothing."""
     if threshold is not None:
         return threshold
     hardly = not ONE_SIDE < float(np.mean(score > HALF)) < 1 - ONE_SIDE
@@ -151,7 +181,7 @@ def _start(score: np.ndarray, threshold: float | None) -> float:
 
 
 def _range(score: np.ndarray) -> tuple[float, float]:
-    """[0, 1] where the scores fill a good part of it, else from the lowest to the highest."""
+    """Return [0, 1] where the scores fill a good part of it, else from the lowest to the highest."""
     low, high = score_range(score)
     if np.ptp(score) < GOOD_PART:  # chances of rare events, or squeezed scores
         low, high = float(score.min()), float(score.max())
@@ -162,43 +192,48 @@ def _range(score: np.ndarray) -> tuple[float, float]:
 
 
 def _axis(distinct: np.ndarray) -> tuple[float, float]:
-    """The range, with one notch below the lowest of a coarse scale."""
+    """Return the range, with one notch below the lowest of a coarse scale."""
     low, high = _range(distinct)
-    if low == distinct[0] and 1 < len(distinct) <= thinning.FEW:
+    if low == distinct[0] and 1 < len(distinct) <= FEW:
         low -= float(np.diff(distinct).min())
     return low, high
 
 
 def _parity(
-    rows: ScoredRows, kept: Compared, settings: Settings, threshold: float, summary: dict[str, Any]
+    rows: ScoredRows,
+    compared: Comparison,
+    settings: AuditSettings,
+    threshold: float,
+    label: dict[str, str] | None,
+    buckets: int,
 ) -> dict[str, Any]:
     """Measure one score column under one rule, in the groups that it can compare."""
-    profile = profile_of(kept.rows)
+    kept = compared.take(rows)
+    profile = profile_of(kept)
     # every part starts from the same seed: asking for one more never changes another
-    seed = settings.random_state
-    band = profile.band(settings.level, "bootstrap", settings.n_resamples, seed)
-    test = profile.test(settings.n_permutations, seed)
-    within = intervals(profile, band, threshold, settings.n_resamples, seed)
-    name = profile.parity.name
+    inference = Inference(profile, settings.level, settings.n_resamples, settings.random_state)
+    within = inference.intervals(threshold)
+    band = inference.band("bootstrap")
+    test = profile.test(settings.n_permutations, settings.random_state)
     return {
-        "parity": name,
-        "words": words.rule(name),
-        "left_out": _left_out(rows.under(profile.parity), kept.left_out, threshold),
+        "parity": compared.rule.name,
+        "words": compared.rule.words,
+        "left_out": _left_out(rows.under(compared.rule), compared.left_out, threshold),
         "max_gap": _interval(within.max_gap),
         "mean_gap": _interval(within.mean_gap),
         "rank_gap": _interval(within.rank_gap),
         "gap_at_threshold": None if within.gap_at is None else _interval(within.gap_at),
-        "worst": _worst(profile, summary["label"]),
+        "worst": _worst(profile, compared.strata, label),
         "noise_floor": {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95},
         "p_value": test.p_value,
         "exact": test.exact,
-        "certificates": _certificates(profile, band, settings),
+        "certificates": _certificates(inference, settings.limits, weighted=kept.weighted),
         "half_widths": [
             {"stratum": stratum, "pair": list(pair), "half_width": float(band.half_width[i, j])}
             for i, stratum in enumerate(profile.parity.strata)
             for j, pair in enumerate(band.pairs)
         ],
-        "curve": _curve(profile, band, test.noise_floor_by_stratum, summary["label"], settings.buckets),
+        "curve": _curve(inference, compared.strata, test.noise_floor_by_stratum, label, buckets),
     }
 
 
@@ -223,8 +258,10 @@ def _interval(interval: Interval | None) -> dict[str, float | None]:
     return interval._asdict()
 
 
-def _worst(profile: ThresholdProfile, label: dict[str, str] | None) -> dict[str, Any]:
-    """Where the max gap is, and between whom."""
+def _worst(
+    profile: ThresholdProfile, strata: Sequence[Stratum], label: dict[str, str] | None
+) -> dict[str, Any]:
+    """Return where the max gap is, and between whom."""
     t = profile.worst_threshold
     i = profile.parity.strata.index(profile.worst_stratum)
     rates = profile.rates_at(t)[i]
@@ -233,7 +270,7 @@ def _worst(profile: ThresholdProfile, label: dict[str, str] | None) -> dict[str,
     return {
         "threshold": t,
         "stratum": profile.worst_stratum,
-        "words": words.among(profile.worst_stratum, label),
+        "words": strata[i].words(label),
         "higher": profile.groups[high],
         "lower": profile.groups[low],
         "higher_rate": float(rates[high]),
@@ -242,61 +279,86 @@ def _worst(profile: ThresholdProfile, label: dict[str, str] | None) -> dict[str,
     }
 
 
-def _certificates(profile: ThresholdProfile, band: Band, settings: Settings) -> list[dict[str, Any]]:
-    """What can be said of each limit, by the inequality that assumes nothing first."""
-    bands = [band]
-    if not profile._rows.weighted:
-        bands.insert(0, profile.band(settings.level, "dkw"))
-    where = "in every group" + (" and outcome" if profile.parity.needs_label else "")
-    out = []
-    for limit in settings.limits:
-        for each in bands:
-            made = certify(profile, limit, each)
-            said = words.certificate(made.verdict, limit, made.rows_needed, made.level, made.method, where)
-            out.append(
-                {
-                    "limit": limit,
-                    "verdict": made.verdict,
-                    "rows_needed": made.rows_needed,
-                    "method": made.method,
-                    "level": made.level,
-                    "where": where,
-                    "words": said,
-                }
-            )
-    return out
+def _certificates(inference: Inference, limits: Sequence[float], *, weighted: bool) -> list[dict[str, Any]]:
+    """Return what can be said of each limit: by the inequality that assumes nothing, and by resampling."""
+    where = "in every group" + (" and outcome" if inference.profile.parity.needs_label else "")
+    made = [
+        inference.certificate(limit, method)
+        for limit in limits
+        for method in (("bootstrap",) if weighted else ("dkw", "bootstrap"))
+    ]
+    return [
+        {
+            "limit": each.limit,
+            "verdict": each.verdict,
+            "rows_needed": each.rows_needed,
+            "method": each.method,
+            "level": each.level,
+            "where": where,
+            "words": words.certificate(
+                each.verdict, each.limit, each.rows_needed, each.level, each.method, where
+            ),
+        }
+        for each in made
+    ]
 
 
 def _curve(
-    profile: ThresholdProfile, band: Band, floors: Any, label: dict[str, str] | None, buckets: int
+    inference: Inference,
+    strata: Sequence[Stratum],
+    floors: Sequence[NoiseFloor],
+    label: dict[str, str] | None,
+    buckets: int,
 ) -> dict[str, Any]:
-    """The gap with its band, thinned."""
-    kept = thinning.thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum, buckets)
-    low, high = band.gap_by_stratum
-    strata = [
-        {
-            "name": stratum,
-            "words": words.among(stratum, label),
-            "gap": profile.gap_by_stratum[i, kept].tolist(),
-            "low": low[i, kept].tolist(),
-            "high": high[i, kept].tolist(),
-            "noise_floor": {"mean": floors[i].mean, "p95": floors[i].p95},
-        }
-        for i, stratum in enumerate(profile.parity.strata)
-    ]
+    """Return the gap with its band, thinned."""
+    profile = inference.profile
+    kept = thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum, buckets)
+    low, high = inference.band("bootstrap").gap_by_stratum
     return {
         "thresholds": profile.thresholds[kept].astype(float).tolist(),
         "selection_rate": profile.selection_rate[kept].tolist(),
-        "strata": strata,
+        "strata": [
+            {
+                "name": stratum.name,
+                "words": stratum.words(label),
+                "gap": profile.gap_by_stratum[i, kept].tolist(),
+                "low": low[i, kept].tolist(),
+                "high": high[i, kept].tolist(),
+                "noise_floor": {"mean": floors[i].mean, "p95": floors[i].p95},
+                # the names of our own strata say which rate it is
+                **({} if stratum.name in STRATA else {"rate": stratum.rate}),
+            }
+            for i, stratum in enumerate(strata)
+        ],
     }
 
 
-def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
-    if rows.label is None or rows.label.min() == rows.label.max():
+def thinned(
+    thresholds: np.ndarray, share: np.ndarray, curves: np.ndarray, buckets: int = BUCKETS
+) -> np.ndarray:
+    """Return which thresholds to draw: in every bucket the last, and the highest of each curve (h, m)."""
+    if len(thresholds) <= 2 * buckets:
+        return np.arange(len(thresholds))
+    kept = [np.array([0])]
+    for along in (thresholds, 1 - share):
+        span = along[-1] - along[0]
+        bucket = np.floor((along - along[0]) / (span or 1.0) * (buckets - 1e-9)).astype(int)
+        last = np.flatnonzero(np.diff(bucket, append=-1))
+        first = np.concatenate([[0], last[:-1] + 1])
+        kept.append(last)
+        for curve in curves:
+            highest = np.maximum.reduceat(curve, first)
+            at = np.flatnonzero(curve == np.repeat(highest, last - first + 1))
+            kept.append(at[np.diff(bucket[at], prepend=-1) > 0])  # one per bucket, the first of equals
+    return np.unique(np.concatenate(kept))
+
+
+def _auc(rows: ScoredRows, settings: AuditSettings) -> dict[str, Any] | None:
+    if not rows.has_both_labels:
         return None
     measured = profile_of(rows).discrimination(settings.level, settings.n_resamples, settings.random_state)
     # a ROC curve is made of both outcomes: who has too few of one is listed, and not held against others
-    few = {entry["group"] for entry in compared(rows, "equalized_odds").left_out}
+    few = Comparison.of(rows, "equalized_odds").names_left_out
     return {
         "overall": _interval(measured.overall),
         "groups": [{"group": group, **_interval(each)} for group, each in measured.auc.items()],
@@ -309,13 +371,94 @@ def _auc(rows: ScoredRows, settings: Settings) -> dict[str, Any] | None:
     }
 
 
-def _verdict(summary: dict[str, Any]) -> list[str]:
-    """The paragraphs to begin with: the column's own, or a sentence on each where there are several."""
-    scores = summary["scores"]
-    if len(scores) == 1:
-        return list(scores[0]["verdict"])
-    return [
-        f"{shown(score['name'])}: {words.headline(parity, summary)}"
-        for score in scores
-        for parity in score["parities"]
+def _distributions(
+    rows: ScoredRows, distinct: np.ndarray, low: float, high: float, label: dict[str, str] | None
+) -> list[dict[str, Any]]:
+    """Return histograms of everybody, then of each outcome."""
+    edges, drawn = _bins(distinct, low, high)
+    out = []
+    for rule in ("demographic_parity", "equalized_odds")[: 2 if label else 1]:
+        measured = distribution_of(rows.under(rule), edges)
+        density = measured.density * np.diff(edges) / np.diff(drawn)
+        out += [
+            {"words": stratum.words(label), "edges": drawn.tolist(), "density": density[i].tolist()}
+            for i, stratum in enumerate(measured.parity.describe())
+        ]
+    return out
+
+
+def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges to count by, and to draw by.
+
+    On a coarse scale every score has a bar of its own, which ends at the score: a cut-off there, with people
+    above it selected, then lies between the bars. Scores that differ by rounding alone are no such scale:
+    their bars would have no width to see, and a height beyond all others.
+    """
+    notch = float(np.diff(distinct).min()) if 1 < len(distinct) <= FEW else 0.0
+    if notch > ROUNDING * (distinct[-1] - distinct[0]):
+        # a bin begins at its score; next to a large number, a notch more may be no other number
+        above = max(distinct[-1] + notch, np.nextafter(distinct[-1], np.inf))
+        below = min(low, distinct[0] - notch, np.nextafter(distinct[0], -np.inf))
+        return np.append(distinct, above), np.append(below, distinct)
+    edges = np.linspace(low, high, N_BINS + 1)
+    return edges, edges
+
+
+def slider_stops(
+    thresholds: np.ndarray, low: float, high: float, most: int, always: list[float]
+) -> np.ndarray:
+    """Return where a slider stops: at all distinct scores if few, else at round numbers and quantiles."""
+    if len(thresholds) <= most:
+        stops = [thresholds, [low]]
+    else:
+        quantiles = np.linspace(0, len(thresholds) - 1, most // 2).round().astype(int)
+        stops = [round_numbers(low, high, most // 2), thresholds[quantiles]]
+    return np.unique(np.concatenate([*stops, always]).astype(float))
+
+
+def round_numbers(low: float, high: float, most: int) -> np.ndarray:
+    """Return at most `most` multiples of 1, 2 or 5 times a power of ten that cover [low, high]."""
+    if not high > low:
+        return np.array([low])
+    step = round_step((high - low) / max(most - 3, 1))
+    count = np.arange(np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9) + 1)
+    digits = max(0, int(-np.floor(np.log10(step) + 1e-9)))
+    return np.round(count * step, digits)
+
+
+def _counts(decided: Decisions, *, weighted: bool) -> dict[str, Any]:
+    """Return the counts at every stop of the slider."""
+    names = ["selected", "true_positives"] if decided.true_positives is not None else ["selected"]
+    totals = ["rows", "positives"][: len(names)]
+    if weighted:
+        names += [f"{name}_weight" for name in names]
+        totals += ["weight", "positives_weight"][: len(totals)]
+    lists = {name: getattr(decided, name).tolist() for name in [*names, *totals]}
+    return {"thresholds": decided.thresholds.tolist(), **lists}
+
+
+def _at_threshold(decided: Decisions, start: int, favourable: str, compared: list[int]) -> dict[str, Any]:
+    """Return each group's rates at a threshold, and the impact ratio of the favourable decision."""
+    labelled = decided.true_positives is not None
+    rate = decided.selection_rate[compared, start]
+    good = rate if favourable == "high" else 1 - rate
+    measured = {
+        name: getattr(decided, name)[:, start].tolist() if labelled or name == "selection_rate" else None
+        for name in words.RATES
+    }
+    groups = [
+        {
+            "group": group,
+            "selected": int(decided.selected[i, start]),
+            "rows": int(decided.rows[i]),
+            **{name: _plain(values[i]) if values else None for name, values in measured.items()},
+        }
+        for i, group in enumerate(decided.groups)
     ]
+    ratio = _plain(float(good.min() / good.max())) if good.max() > 0 else None
+    return {"threshold": float(decided.thresholds[start]), "groups": groups, "impact_ratio": ratio}
+
+
+def _plain(value: float) -> float | None:
+    """Return None for NaN, which JSON has not."""
+    return None if np.isnan(value) else value

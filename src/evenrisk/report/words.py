@@ -1,116 +1,97 @@
-"""The report's sentences, in the user's own names."""
+"""The report in words: its sentences and notes, and the summary as Markdown and as tables for a terminal.
+
+Names are data. Sentences are written with names as they are shown; the name fields of the summary hold them
+as they came, and `shown_names` returns a summary in which these too can be shown.
+"""
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from evenrisk._validation import SMALL_CELL, shown
+from evenrisk.metrics import STRATA
+from evenrisk.report import numerals
 
-STRATUM_LABEL = {"negatives": "negative", "positives": "positive"}
+if TYPE_CHECKING:
+    from evenrisk.parity import Parity
+
+# the rates at one cut-off, and the people whom each describes, as a key of the summary's cells
+RATES = {
+    "selection_rate": "rows",
+    "tpr": "positives",
+    "fpr": "negatives",
+    "ppv": "rows",
+    "accuracy": "rows",
+}
 MOST_NAMED = 4  # groups left out that a sentence names; the tables list all
-
-
-def points(share: float) -> str:
-    """A share as percentage points, without the word: 27, 4.3; 0 where it is 0 alone."""
-    value = 100 * share
-    text = f"{value:.0f}" if abs(value) >= 9.95 else f"{value:.1f}"
-    if value and not float(text):
-        return f"{Decimal(f'{value:.1g}'):f}"
-    return text.removesuffix(".0")
-
-
-def span(low: float, high: float) -> str:
-    """Two shares as points: 4 to 7; equally many digits in both, so many that they differ."""
-    first, second = _apart(low, high, 0 if 100 * high >= 9.95 else 1)
-    return points(high) if first == second else f"{first} to {second}"
-
-
-def _apart(one: float, other: float, digits: int) -> tuple[str, str]:
-    """Two shares in per cent, with more digits where they would else look equal."""
-    for more in range(digits, digits + 3):
-        texts = f"{100 * one:.{more}f}", f"{100 * other:.{more}f}"
-        if texts[0] != texts[1]:
-            break
-    return texts
-
-
-def limit_points(limit: float) -> str:
-    """A limit as points, with all its digits: 5, 12.5."""
-    return f"{100 * limit:.10g}"
-
-
-def percent(level: float) -> str:
-    """95 %"""
-    return f"{100 * level:g} %"
-
-
-def probability(p: float) -> str:
-    """p = 0.03"""
-    return f"p = {p:.2g}" if p >= 0.0095 else f"p = {p:.1g}"
+SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
+GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
 
 
 def group(name: str) -> str:
-    """'group Caucasian': a group's name in a sentence, whatever the language."""
+    """Return 'group Caucasian': a group's name in a sentence, whatever the language."""
     return f"group {shown(name)}"
 
 
 def quoted_group(name: str) -> str:
-    """'group 'Caucasian'': where a name may end with a space, or be none."""
+    """Return 'group 'Caucasian'': where a name may end with a space, or be none."""
     return f"group {shown(repr(name))}"
 
 
 def among(stratum: str, label: dict[str, str] | None) -> str:
-    """Whom a stratum holds: 'everybody', 'people with two_year_recid = 0'."""
-    if label is not None and stratum in STRATUM_LABEL:
-        return f"people with {shown(label['name'])} = {shown(label[STRATUM_LABEL[stratum]])}"
-    return shown(stratum)
+    """Return whom a stratum of this name holds; one of a user's own is called by its name."""
+    return STRATA[stratum].words(label) if stratum in STRATA else shown(stratum)
 
 
-def rule(name: str) -> str:
-    """A rule's name in words."""
-    return shown(name.replace("_", " "))
+def rate_of(stratum: dict[str, Any]) -> str:
+    """Return the rate whose gap a stratum of a curve shows: "selection_rate", "fpr" or "tpr"."""
+    return str(stratum.get("rate") or STRATA[stratum["name"]].rate)
 
 
 def chosen(favourable: str) -> str:
-    """What happens to people above the cut-off."""
+    """Return what happens to people above the cut-off."""
     return "selected" if favourable == "high" else "flagged"
 
 
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
-    """The verdict on one score column under one rule: how large, whether by chance, whether under a limit."""
+    """Return the verdict on one score column under one rule: how large, by chance or not, under a limit?"""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
     parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary["label"])]
     return " ".join(part for part in parts if part)
 
 
 def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
-    """How large the worst gap is, where and between whom."""
+    """Say how large the worst gap is, where and between whom."""
     worst, gap, settings = parity["worst"], parity["max_gap"], summary["settings"]
     floor = parity["noise_floor"]
-    verb, level = chosen(settings["favourable"]), percent(settings["level"])
+    verb, level = chosen(settings["favourable"]), numerals.per_cent(settings["level"])
     if gap["value"] == 0:
         return f"{_opening(parity, 'At every cut-off')} all groups are {verb} equally often."
-    higher, lower = (group(worst[side]) + _few(worst, side, summary) for side in ("higher", "lower"))
-    rates = "{} % against {} %".format(*_apart(worst["higher_rate"], worst["lower_rate"], 0))
+    higher, lower = (group(worst[side]) + _few(parity, side, summary) for side in ("higher", "lower"))
+    rates = "{} % against {} %".format(*numerals.apart(worst["higher_rate"], worst["lower_rate"], 0))
+    interval = numerals.short_span(gap["low"], gap["high"])
     return (
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
-        f"{higher} is {verb} {points(gap['value'])} points more often than {lower} "
-        f"({rates}; {level} interval of the worst gap: {span(gap['low'], gap['high'])} points); "
+        f"{higher} is {verb} {numerals.short_points(gap['value'])} points more often than {lower} "
+        f"({rates}; {level} interval of the worst gap: {interval} points); "
         f"chance alone would give {_by_chance(floor['mean'], floor['p95'])}."
     )
 
 
 def _by_chance(mean: float, p95: float) -> str:
-    """Mean and 95 % point of the gaps that chance gives: 4 points on average, and rarely more than 7."""
-    ends = span(mean, p95).split(" to ")
+    """Write mean and 95 % point of the gaps by chance: 4 points on average, and rarely more than 7."""
+    ends = numerals.short_span(mean, p95).split(" to ")
     return f"{ends[0]} points" + (f" on average, and rarely more than {ends[1]}" if ends[1:] else "")
 
 
-def _few(worst: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
+def _few(parity: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
     """Say so where a side of the worst gap is a handful of rows."""
+    worst = parity["worst"]
     (cell,) = [cell for cell in summary["cells"] if cell["group"] == worst[side]]
-    n = cell.get(worst["stratum"]) or cell["rows"]
+    stratum = next(each for each in parity["curve"]["strata"] if each["name"] == worst["stratum"])
+    n = cell[RATES[rate_of(stratum)]]
     return f" ({_rows(n)} only)" if n < SMALL_CELL else ""
 
 
@@ -122,7 +103,7 @@ def _opening(parity: dict[str, Any], where: str) -> str:
 
 
 def _chance(parity: dict[str, Any], level: float) -> str:
-    p, high = probability(parity["p_value"]), points(parity["max_gap"]["high"])
+    p, high = numerals.probability(parity["p_value"]), numerals.short_points(parity["max_gap"]["high"])
     if parity["max_gap"]["value"] == 0:  # nothing was found that chance could explain
         return f"The true gap may be up to {high} points." if parity["max_gap"]["high"] else ""
     if parity["p_value"] <= min(1 - level, 0.05):
@@ -131,19 +112,19 @@ def _chance(parity: dict[str, Any], level: float) -> str:
 
 
 def held(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict: bool) -> str:
-    """The measured gap against the limit that was asked for, and what can be said beyond the sample.
+    """Say how the measured gap stands to a limit, and what can be said beyond the sample.
 
     It ends with how many groups, and how many of all `rows`, were left out.
     """
-    ((made, sentence),) = [each for each in limits(parity["certificates"]) if each[0]["limit"] == limit]
+    sure = [each for each in limits(parity["certificates"]) if each[0]["limit"] == limit]
     gap = parity["max_gap"]["value"]
     digits = 3
     while digits < 15 and (round(gap, digits) > limit) is not above:  # 0.3004 exceeds 0.3, 0.300 does not
         digits += 1
     verb = "exceeds" if above else "is within"
-    if strict and not above and made["verdict"] != "certified":
+    if strict and not above and all(made["verdict"] != "certified" for made, _ in sure):
         verb = "is not certified to be within"
-    found = f"max gap {gap:.{digits}f} {verb} {limit:g}. {sentence}"
+    found = " ".join([f"max gap {gap:.{digits}f} {verb} {limit:g}.", *(sentence for _, sentence in sure)])
     gone = parity["left_out"]
     if not gone:
         return found
@@ -152,7 +133,7 @@ def held(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict
 
 
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
-    """The strictest limit that is certified, the loosest that is exceeded, and all that are open."""
+    """Return the strictest limit that is certified, the loosest that is exceeded, and all that are open."""
     by_verdict: dict[str, list[str]] = {"certified": [], "violated": [], "not decidable": []}
     for made, sentence in sorted(limits(certificates), key=lambda each: each[0]["limit"]):
         by_verdict[made["verdict"]].append(sentence)
@@ -160,25 +141,31 @@ def _limits(certificates: list[dict[str, Any]]) -> list[str]:
 
 
 def limits(certificates: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """One sentence on each limit, with the certificate that decides: the band that assumes nothing is first.
+    """Return the certificate that decides on each limit, and a sentence.
 
     Where it leaves open what resampling decides, the sentence says what resampling finds and how many rows
     the other band would need: two sentences would contradict each other.
     """
-    by_limit: dict[float, list[dict[str, Any]]] = {}
+    by_limit: dict[float, dict[str, dict[str, Any]]] = {}
     for made in certificates:
-        by_limit.setdefault(made["limit"], []).append(made)
-    return [(made[0], _by_resampling(*made)) for made in by_limit.values()]
+        by_limit.setdefault(made["limit"], {})[made["method"]] = made
+    # the band that assumes nothing decides, where there is one
+    return [
+        (made["dkw"], _by_resampling(made["dkw"], made.get("bootstrap")))
+        if "dkw" in made
+        else (made["bootstrap"], str(made["bootstrap"]["words"]))
+        for made in by_limit.values()
+    ]
 
 
-def _by_resampling(made: dict[str, Any], *others: dict[str, Any]) -> str:
-    """What the first certificate says, or what resampling says of a limit that it leaves open."""
-    decided = [other for other in others if other["verdict"] != "not decidable"]
-    if made["verdict"] != "not decidable" or not decided:
+def _by_resampling(made: dict[str, Any], resampled: dict[str, Any] | None) -> str:
+    """Say what a certificate says, or what resampling says of a limit that it leaves open."""
+    decided = resampled is not None and resampled["verdict"] != "not decidable"
+    if made["verdict"] != "not decidable" or resampled is None or not decided:
         return str(made["words"])
-    most, sure = f"{limit_points(made['limit'])} points", f"{percent(made['level'])} sure"
+    most, sure = f"{numerals.exact_points(made['limit'])} points", f"{numerals.per_cent(made['level'])} sure"
     finding = f"a limit of {most} is exceeded"
-    if decided[0]["verdict"] == "certified":
+    if resampled["verdict"] == "certified":
         finding = f"the gap is at most {most} at every cut-off"
     more = f"an answer that assumes nothing takes {_rows_needed(made['rows_needed'], made['where'])}"
     return f"By resampling, which holds approximately, {finding} ({sure}); {more}."
@@ -189,9 +176,9 @@ def _rows_needed(rows: int, where: str) -> str:
 
 
 def certificate(verdict: str, limit: float, rows: int | None, level: float, method: str, where: str) -> str:
-    """What can be said of a limit."""
-    most = f"{limit_points(limit)} points"
-    sure = f"{percent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
+    """Say what can be said of a limit."""
+    most = f"{numerals.exact_points(limit)} points"
+    sure = f"{numerals.per_cent(level)} sure{'' if method == 'dkw' else ', by resampling'}"
     if verdict == "certified":
         return f"The gap is certified to be at most {most} at every cut-off ({sure})."
     if verdict == "violated":
@@ -203,10 +190,10 @@ def certificate(verdict: str, limit: float, rows: int | None, level: float, meth
     return f"{question} cannot be decided with this sample (not {sure}): {more}."
 
 
-def left_out(rule_name: str, groups: list[dict[str, Any]], label: dict[str, str] | None, needed: str) -> str:
+def left_out(rule: str, groups: list[dict[str, Any]], label: dict[str, str] | None, needed: str) -> str:
     """Name the groups that a rule leaves out, with what they lack."""
     named = too_few(groups, label)
-    return f"Left out of {rule(rule_name)}, which compares groups of {needed}: {named}."
+    return f"Left out of {rule}, which compares groups of {needed}: {named}."
 
 
 def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
@@ -217,7 +204,7 @@ def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
 
 
 def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[str]:
-    """The same at the end of a verdict."""
+    """Name groups that are left out at the end of a verdict."""
     if len(parity["left_out"]) > MOST_NAMED:
         return [f"Left out: {len(parity['left_out'])} groups with too few rows."]
     named = [_with_rows(group(entry["group"]), entry, label) for entry in parity["left_out"]]
@@ -225,7 +212,7 @@ def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[
 
 
 def mark(name: str, score: dict[str, Any]) -> str:
-    """What follows a group's name in the table of rates, where some rule leaves it out."""
+    """Return what follows a group's name in the table of rates, where some rule leaves it out."""
     gone = [parity["words"] for parity in score["parities"] if name in _names(parity["left_out"])]
     if not gone:
         return ""
@@ -237,7 +224,7 @@ def _names(groups: list[dict[str, Any]]) -> list[str]:
 
 
 def _with_rows(name: str, entry: dict[str, Any], label: dict[str, str] | None) -> str:
-    """'group c, 40 rows (0 among people with late = yes)': its rows, and those of the outcomes it lacks."""
+    """Return 'group c, 40 rows (0 among people with late = yes)': rows, and those of outcomes it lacks."""
     found = f"{name}, {_rows(entry['rows'])}"
     lacking = [cell for cell in entry["cells"] if cell["too_few"] and cell["rows"] < entry["rows"]]
     few = ", ".join(f"{cell['rows']} among {among(cell['stratum'], label)}" for cell in lacking)
@@ -259,3 +246,209 @@ def small_cells(cells: list[tuple[str, int]], least: int) -> list[str]:
     """Name every cell that is too small to say much of."""
     few = f"fewer than {least}: what is measured there is mostly noise."
     return [f"Only {_rows(n)} in {name}, {few}" if n else f"No row in {name}." for name, n in cells]
+
+
+GAP = """A person is {above} if the score is above the cut-off. The gap is the largest minus the
+smallest share of people so decided, over the groups; it was measured at every score that occurs, so
+no cut-off is missed. The worst gap does not change when scores are rescaled; the mean gap is in
+units of the score; the rank gap is the average over people's own scores as cut-offs."""
+OUTCOMES = """The gap is measured among people of each outcome apart: {apart}.
+The worst gap is that of the worse outcome; the gap at one cut-off, the mean gap and
+the rank gap are averages of the two."""
+BAND = """Rows were resampled {n_resamples:,} times within every group{within}. The shaded band
+holds the true curve at all cut-offs at once with a probability of about {level}; the interval of
+the worst gap is read off it. The interval comes from a band that covers all
+cut-offs and is cautious; the test can find a gap where the interval still contains 0. A group of fewer
+than 30 rows is resampled from all distinct scores with equal probability, because its own rows say too
+little. Each other interval holds on its own, not all of them together."""
+CHANCE = """The groups were permuted {n_permutations:,} times{within}: the grey strip runs from the
+mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{inexact}"""
+INEXACT = """ This holds approximately where weights vary within a group, and above 100,000 rows,
+where the permutations are drawn from their normal limit."""
+CERTIFICATE = """A limit is certified or exceeded by the inequality of Dvoretzky, Kiefer, Wolfowitz
+and Massart, which holds at any sample size and for any score."""
+CERTIFICATE_WEIGHTED = """Rows have weights: limits are judged by resampling, which holds
+approximately."""
+CONCLUDED = """The rows are taken for independent draws of the people that the score is meant for;
+nothing is said of other people. A gap is not its cause: where outcomes differ between groups, a
+score that predicts them well shows a gap. A small gap is no proof of fairness either: it says
+nothing of how outcomes were recorded, of people within a group, or of what the decision does to
+them. Of many scores, groups and rules, some will show a large gap by chance."""
+
+
+def notes(summary: dict[str, Any], rules: Iterable[Parity]) -> list[dict[str, str]]:
+    """Return how the report measures, and what cannot be concluded from it."""
+    settings, label = summary["settings"], summary["label"]
+    low = "flagged (a low score is the favourable one)"
+    words = {
+        **settings,
+        "level": numerals.per_cent(settings["level"]),
+        "above": "selected" if settings["favourable"] == "high" else low,
+        "inexact": "" if _exact(summary) else INEXACT,
+        "within": ", and within each outcome where the rule looks at it" if label else "",
+    }
+    by_outcome = [
+        (rule.title, OUTCOMES, {"apart": _apart(rule, label)}) for rule in rules if len(rule.strata) > 1
+    ]
+    texts: list[tuple[str, str, dict[str, str]]] = [
+        ("The gap", GAP, {}),
+        *by_outcome,
+        ("The band", BAND, {}),
+        ("Chance", CHANCE, {}),
+        ("Certificates", CERTIFICATE_WEIGHTED if settings["weighted"] else CERTIFICATE, {}),
+        ("What cannot be concluded", CONCLUDED, {}),
+    ]
+    return [
+        {"title": title, "text": " ".join(text.split()).format(**words, **own)} for title, text, own in texts
+    ]
+
+
+def _apart(rule: Parity, label: dict[str, str] | None) -> str:
+    """Say whose rates each stratum of a rule compares."""
+    strata = [(each.words(label, "those"), f"{each.rate_words}s") for each in reversed(rule.describe())]
+    (who, rates), *others = strata
+    first = f"among {who} it is the gap in {rates}"
+    return ", ".join([first, *(f"among {who} in {rates}" for who, rates in others)])
+
+
+def _exact(summary: dict[str, Any]) -> bool:
+    return all(parity["exact"] for score in summary["scores"] for parity in score["parities"])
+
+
+# keys of the dict that hold a name, or a list of them; sentences are written with shown names already
+NAMES = {
+    "group",
+    "groups",
+    "group_name",
+    "name",
+    "negative",
+    "positive",
+    "pair",
+    "higher",
+    "lower",
+    "left_out",
+}
+
+
+def shown_names(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the summary with every name as it is shown."""
+    shown_summary: dict[str, Any] = _shown(summary, is_name=False)
+    return shown_summary
+
+
+def _shown(part: Any, *, is_name: bool) -> Any:
+    if isinstance(part, dict):
+        return {key: _shown(value, is_name=key in NAMES) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_shown(value, is_name=is_name) for value in part]
+    return shown(part) if is_name and isinstance(part, str) else part
+
+
+def to_markdown(summary: dict[str, Any]) -> str:
+    """Write the verdict, the tables and the notes."""
+    summary = shown_names(summary)
+    lines = [f"# {_escaped(summary['title'])}", ""]
+    lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
+    lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
+    lines += [_table_md(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        title = f"{score['name']}: cut-off {score['at_threshold']['at']}"
+        lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
+        if len(summary["scores"]) > 1:
+            lines += [f"{_escaped(paragraph)}\n" for paragraph in score["verdict"]]
+    lines += [f"**{_escaped(note['title'])}.** {_escaped(note['text'])}\n" for note in summary["notes"]]
+    lines.append(f"Made by {summary['made_by']}.")
+    return "\n".join(lines) + "\n"
+
+
+def to_terminal(summary: dict[str, Any]) -> str:
+    """Write compact tables, aligned by spaces alone."""
+    summary = shown_names(summary)
+    weighted = ", weighted" if summary["settings"]["weighted"] else ""
+    parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
+    parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for score in summary["scores"]:
+        parts += [
+            f"{score['name']} at cut-off {score['at_threshold']['at']}",
+            aligned(*group_table(score, summary)),
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _counts(summary: dict[str, Any]) -> str:
+    shown = [f"{cell['group']} {cell['rows']:,}" for cell in summary["cells"][:8]]
+    more = len(summary["cells"]) - len(shown)
+    return f"{summary['group_name']}: " + ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
+
+
+def summary_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """Return one row per score column and rule, every value with its interval."""
+    rows = []
+    for score in summary["scores"]:
+        for parity in score["parities"]:
+            floor = parity["noise_floor"]
+            rows.append(
+                [
+                    score["name"],
+                    parity["words"],
+                    numerals.decimal_interval(parity["max_gap"]),
+                    parity["worst"]["at"],
+                    f"{floor['mean']:.3f}–{floor['p95']:.3f}",
+                    f"{parity['p_value']:.2g}",
+                    numerals.bracketed(numerals.score_interval(parity["mean_gap"])),
+                    numerals.decimal_interval(parity["rank_gap"]),
+                ]
+            )
+    return rows
+
+
+def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return each group at the cut-off in use: counts, rates, and its AUC."""
+    labelled = summary["label"] is not None
+    verb = chosen(summary["settings"]["favourable"])
+    header = [name.format(chosen=verb) for name in GROUP_HEADER]
+    rows = []
+    for i, group in enumerate(score["at_threshold"]["groups"]):
+        rates = [numerals.decimal(group[name]) for name in RATES]
+        area = numerals.decimal_interval(score["auc"]["groups"][i]) if score["auc"] else numerals.UNKNOWN
+        name = group["group"] + mark(group["group"], score)
+        rows.append([name, f"{group['selected']:,} of {group['rows']:,}", *rates, area])
+    return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
+
+
+def aligned(header: Any, rows: list[list[str]]) -> str:
+    """Return a table of text: the first columns to the left, numbers to the right."""
+    table = [list(header), *rows]
+    widths = [max(_width(row[i]) for row in table) for i in range(len(header))]
+    left = [not any(ch.isdigit() for ch in row[0][:1]) for row in zip(*rows, strict=True)] if rows else []
+    lines = []
+    for row in table:
+        cells = [
+            cell + (width - _width(cell)) * " " if is_left else (width - _width(cell)) * " " + cell
+            for cell, width, is_left in zip(row, widths, left, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Return how many letters take space: isolates around a name take none."""
+    return len(text) - text.count("\u2068") - text.count("\u2069")
+
+
+def _table_md(header: Any, rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Return text of which nothing becomes Markdown or HTML: names are user data.
+
+    A backslash before punctuation is shown as the punctuation alone. Lists are escaped where a line may
+    begin, addresses where they would become links.
+    """
+    text = re.sub(r"[\\`*_{}\[\]<>#|~&!$^]", r"\\\g<0>", " ".join(text.split()))
+    text = re.sub(r"^([-+=:])|^([0-9]+)([.)])", r"\2\\\1\3", text)
+    return re.sub(r"(?<=:)//|(?<=\bwww)\.", r"\\\g<0>", text, flags=re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evenrisk.solvers._solution import Function, Solution, log_iteration
+from evenrisk.solvers.descent import Function, Solution, log_iteration
 
 RUNAWAY = 1e20  # gradient from which there is no way back, and the next may overflow
 
@@ -21,7 +21,7 @@ def momentum(
 ) -> Solution:
     """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps.
 
-    Where the curvature is so large that every step leads further away, the start is given back.
+    Where the curvature is so large that every step leads further away, the start is returned.
     """
     start, velocity = theta, np.zeros(theta.shape)
     first, last = learning_rate

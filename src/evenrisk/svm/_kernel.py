@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._estimator import PenalisedClassifier, Point, Problem, TrainingData, distinct_rows
+from evenrisk._estimator import (
+    FOLDS,
+    PathPoint,
+    PenalisedClassifier,
+    TrainingData,
+    all_or_nothing,
+    distinct_rows,
+    eta_path,
+    forget,
+)
 from evenrisk._validation import check_choice, check_number
-from evenrisk.calibration import Line
 from evenrisk.distances import Distance
-from evenrisk.objective import LinearObjective
+from evenrisk.objective import LinearObjective, Problem, ScoreObjective
 from evenrisk.parity import Parity
-from evenrisk.svm._crossfit import unseen_scores
-from evenrisk.svm._functions import KERNELS, gamma_value, kernel_function
+from evenrisk.svm._kernels import KERNELS, Kernel, Reduction, SharedRows, gamma_value, kernel_function
 from evenrisk.svm._linear import machine_alpha, margin_loss
 from evenrisk.svm._memory import available_memory
-from evenrisk.svm._reduction import Kernel, Reduction, SharedRows
 
 MATRICES = 4  # of m × m numbers that the exact form needs at once
 BLOCK_BYTES = 2**26  # of kernel values at a time when predicting
+
+
+class KernelProblem(LinearObjective):
+    """The machine as a linear model of the kernel's features φ(x), and the coefficients of its support."""
+
+    def __init__(
+        self,
+        scores: ScoreObjective,
+        reduction: Reduction,
+        rows: Any,
+        index: np.ndarray,
+        *,
+        alpha: float,
+        fit_intercept: bool,
+        gamma: float,
+    ) -> None:
+        X = SharedRows(reduction.features(rows), index)
+        super().__init__(scores, X, alpha=alpha, fit_intercept=fit_intercept)
+        self.reduction, self.gamma = reduction, gamma
+
+    def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
+        """Return the dual coefficients, for raw scores slope·g(θ) + intercept."""
+        dual = self.reduction.dual(theta[: self.n_features])
+        b = float(theta[-1]) if self.fit_intercept else 0.0
+        support = self.reduction.support
+        return {
+            "support_" if np.ndim(support) == 1 else "support_vectors_": support,
+            "dual_coef_": (slope * dual)[None, :],
+            "intercept_": np.array([slope * b + intercept]),
+            "gamma_": self.gamma,
+        }
 
 
 class FairKernelSVC(PenalisedClassifier):
@@ -76,7 +115,7 @@ class FairKernelSVC(PenalisedClassifier):
         n·n_components instead of n².
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         For the squared hinge "newton" takes its steps from the curvature, a matrix of all coefficients, and
-        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" else. The hinge has
+        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" otherwise. The hinge has
         kinks: all three are the method of multipliers then, with Newton's steps inside. "momentum" is the
         paper's subgradient descent; on a kernel machine it is far from the minimum after
         20,000 steps.
@@ -191,8 +230,35 @@ class FairKernelSVC(PenalisedClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Aligned with X by position. Required
+            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            problem = self._problem(data)
+            for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
+                self._keep(problem, point, data)
+        return self
+
     def decision_function(self, X: Any) -> np.ndarray:
-        """Give the raw score g = Σ_j α_j k(x_j, x) + b of each row, after `calibration_` if isotonic.
+        """Return the raw score g = Σ_j α_j k(x_j, x) + b of each row, after `calibration_` if isotonic.
 
         Parameters
         ----------
@@ -205,14 +271,7 @@ class FairKernelSVC(PenalisedClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        X = self._validated(X, accept_sparse=self._sparse, reset=False)
-        support = self.support_ if self._precomputed else self.support_vectors_
-        alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
-        step = max(BLOCK_BYTES // (8 * len(alpha)), 1)
-        first, index = distinct_rows(X)  # equal rows must tie, and BLAS alone would leave them an ulp apart
-        X = X[first]
-        parts = [kernel(X[start : start + step], support) @ alpha for start in range(0, X.shape[0], step)]
-        return self._stepped(np.concatenate(parts) + self.intercept_[0])[index]
+        return self._calibrated(self._raw_scores(self._validated(X, accept_sparse=self._sparse, reset=False)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -247,7 +306,8 @@ class FairKernelSVC(PenalisedClassifier):
         if self.n_components is not None:
             check_number("n_components", self.n_components, low=1, whole=True)
 
-    def _problem(self, data: TrainingData) -> Problem:
+    def _problem(self, data: TrainingData) -> KernelProblem:
+        """Return mean hinge loss + alpha/2·‖f‖² + eta·E_f, a function of the features' weights."""
         scores = self._score_objective(margin_loss(self.loss), data)
         alpha = machine_alpha(self.alpha, scores.total)
         gamma = gamma_value(self.gamma, data.X, data.weight)
@@ -256,33 +316,53 @@ class FairKernelSVC(PenalisedClassifier):
         weight = np.bincount(index, weights=data.weight, minlength=len(first))
         landmarks = rows[self._landmarks(first[weight > 0])]
         reduction = Reduction.of(kernel, landmarks, alpha, self.tol)
-        base = reduction.features(rows[first])
-        objective = LinearObjective(
-            scores, SharedRows(base, index), alpha=alpha, fit_intercept=self.fit_intercept
+        return KernelProblem(
+            scores,
+            reduction,
+            rows[first],
+            index,
+            alpha=alpha,
+            fit_intercept=self.fit_intercept,
+            gamma=gamma,
         )
-        names = ("support_", "support_vectors_")
-        name, other = names if self._precomputed else names[::-1]
-        start = self._start(name, reduction, len(index))
-        self.__dict__.pop(other, None)
-        r = base.shape[1]
 
-        def attributes(theta: np.ndarray, line: Line) -> dict[str, Any]:
-            dual, b = line.fold(reduction.dual(theta[:r]), float(theta[r]) if self.fit_intercept else 0.0)
-            return {
-                name: reduction.support,
-                "dual_coef_": dual[None, :],
-                "intercept_": np.array([b]),
-                "gamma_": gamma,
-            }
+    def _start(self, problem: KernelProblem) -> np.ndarray | None:
+        """Return the last fit's function in the new coordinates under warm_start, if it fits."""
+        name = "support_" if self._precomputed else "support_vectors_"
+        old = getattr(self, name, None) if self.warm_start else None
+        if old is None or old.shape[1:] != problem.reduction.support.shape[1:]:
+            return None
+        if self._precomputed and old.max() >= problem.X.shape[0]:
+            return None
+        dual, b = self._line.unfold(self.dual_coef_[0], float(self.intercept_[0]))
+        w = problem.reduction.features(old).T @ dual
+        return np.append(w, b) if self.fit_intercept else w
 
-        return Problem(objective, attributes, start)
+    def _set_coefficients(self, problem: Problem, theta: np.ndarray) -> None:
+        forget(self, "support_", "support_vectors_")
+        super()._set_coefficients(problem, theta)
 
-    def _unseen_scores(self, problem: Problem, point: Point, data: TrainingData) -> np.ndarray:
-        g = problem.objective.raw_scores(point.solution.theta)
-        return unseen_scores(self, g, point.eta, data)
+    def _compared_with(self, X: Any, train: np.ndarray) -> Any:
+        return X[:, train] if self._precomputed else X
+
+    def _unseen_scores(self, problem: KernelProblem, point: PathPoint, data: TrainingData) -> np.ndarray:
+        g = problem.raw_scores(point.solution.theta)
+        fold = np.arange(len(g)) % FOLDS  # merged rows are in an order of their own: no chance needed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the machine's own fit says it
+            return self._cross_fitted(g, point.eta, data, fold)
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        support = self.support_ if self._precomputed else self.support_vectors_
+        alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
+        step = max(BLOCK_BYTES // (8 * len(alpha)), 1)
+        first, index = distinct_rows(X)  # equal rows must tie, and BLAS alone would leave them an ulp apart
+        X = X[first]
+        parts = [kernel(X[start : start + step], support) @ alpha for start in range(0, X.shape[0], step)]
+        return (np.concatenate(parts) + self.intercept_[0])[index]
 
     def _rows_and_kernel(self, X: Any, gamma: float) -> tuple[Any, Kernel]:
-        """Give what a kernel compares while fitting: rows of X or, precomputed, their places in it."""
+        """Return what a kernel compares while fitting: rows of X or, precomputed, their places in it."""
         if not self._precomputed:
             return X, self._kernel(gamma)
         if X.shape[0] != X.shape[1]:
@@ -290,7 +370,7 @@ class FairKernelSVC(PenalisedClassifier):
         return np.arange(X.shape[0]), lambda i, j: X[np.ix_(i, j)]
 
     def _kernel(self, gamma: float) -> Kernel:
-        """Give k for rows of features; precomputed, the columns of the support."""
+        """Return k for rows of features; precomputed, the columns of the support."""
         return kernel_function(self.kernel, gamma, self.degree, self.coef0)
 
     def _landmarks(self, points: np.ndarray) -> np.ndarray:
@@ -307,14 +387,3 @@ class FairKernelSVC(PenalisedClassifier):
                 "Nyström form, whose memory grows linearly with the rows"
             )
         return points
-
-    def _start(self, name: str, reduction: Reduction, n: int) -> np.ndarray | None:
-        """Give the last fit's function in the new coordinates under warm_start, if it fits."""
-        old = getattr(self, name, None) if self.warm_start else None
-        if old is None or old.shape[1:] != reduction.support.shape[1:]:
-            return None
-        if self._precomputed and old.max() >= n:
-            return None
-        dual, b = self._line.unfold(self.dual_coef_[0], float(self.intercept_[0]))
-        w = reduction.features(old).T @ dual
-        return np.append(w, b) if self.fit_intercept else w

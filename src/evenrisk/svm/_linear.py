@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from evenrisk._estimator import FairLinearClassifier
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from evenrisk._estimator import PenalisedClassifier, TrainingData, all_or_nothing, eta_path
 from evenrisk._validation import check_choice, check_number
 from evenrisk.distances import Distance
 from evenrisk.losses import HINGE, SQUARED_HINGE, Loss
+from evenrisk.objective import LinearProblem, linear_scores
 from evenrisk.parity import Parity
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE}
 
 
 def margin_loss(name: Any) -> Loss:
-    """Look up the loss of a machine."""
+    """Return the loss of a machine by its name."""
     return LOSSES[check_choice("loss", name, tuple(LOSSES))]
 
 
 def machine_alpha(alpha: Any, total: float) -> float:
-    """λ, by default the paper's 1/(10·Σ weights), those of the loss."""
+    """Return λ, by default the paper's 1/(10·Σ weights), those of the loss."""
     return 1 / (10 * total) if alpha is None else check_number("alpha", alpha, low=0)
 
 
-class FairLinearSVC(FairLinearClassifier):
+class FairLinearSVC(PenalisedClassifier):
     """Linear support vector machine whose scores have the same distribution in every group.
 
     Minimises mean hinge loss + alpha/2·‖w‖² + eta·E_f over g = Xw + b, where E_f adds up how far the groups'
@@ -59,7 +63,7 @@ class FairLinearSVC(FairLinearClassifier):
         The squared hinge is smooth and faster to fit; it is not the paper's.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         For the squared hinge "newton" takes its steps from the curvature, a matrix of all coefficients, and
-        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" else. The hinge has
+        "auto" is "newton" up to 256 of them wherever there is a penalty, and "lbfgs" otherwise. The hinge has
         kinks: all three are the method of multipliers then, with Newton's steps inside. "momentum" is the
         paper's subgradient descent; it always takes `max_iter` steps, which should be in
         the thousands.
@@ -158,8 +162,58 @@ class FairLinearSVC(FairLinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _loss(self) -> Loss:
-        return margin_loss(self.loss)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the model.
 
-    def _alpha(self, total: float) -> float:
-        return machine_alpha(self.alpha, total)
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features. The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Aligned with X by position. Required
+            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            problem = self._problem(data)
+            for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
+                self._keep(problem, point, data)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the raw score g = Xw + b of each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        return self._calibrated(linear_scores(X, self.coef_[0], self.intercept_[0]))
+
+    def _problem(self, data: TrainingData) -> LinearProblem:
+        """Return mean hinge loss + alpha/2·‖w‖² + eta·E_f, a function of (w, b)."""
+        scores = self._score_objective(margin_loss(self.loss), data)
+        alpha = machine_alpha(self.alpha, scores.total)
+        return LinearProblem(scores, data.X, alpha=alpha, fit_intercept=self.fit_intercept)
+
+    def _start(self, problem: LinearProblem) -> np.ndarray | None:
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        w, b = self._line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
+        return problem.theta_of(w, b)

@@ -1,0 +1,566 @@
+"""What every estimator shares: checking the rows, predicting without groups, keeping a fit.
+
+A fit reads the same everywhere. Each public estimator shows it in its own module::
+
+    with all_or_nothing(self):
+        data = self._check_rows(X, y, sample_weight, sensitive_features)   # clean arrays
+        problem = self._problem(data)                                      # what is minimised
+        for point in eta_path(problem, [self.eta], self._settings()):      # solve
+            self._keep(problem, point, data)                               # fitted attributes, warnings
+
+`FairClassifier` is for all of them, `PenalisedClassifier` for those with η·E_f in their objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import validate_data
+
+from evenrisk._estimator._hinge import constant_is_least
+from evenrisk._estimator._path import SOLVERS, PathPoint, SolverSettings, eta_path
+from evenrisk._estimator._unseen import cross_fitted_scores, left_out_scores
+from evenrisk._validation import (
+    CollapseWarning,
+    Groups,
+    MajorityRateWarning,
+    MissingSensitiveFeatures,
+    ReversedRankingWarning,
+    check_alignment,
+    check_binary,
+    check_cells,
+    check_choice,
+    check_class_weight,
+    check_features,
+    check_flag,
+    check_groups,
+    check_length,
+    check_member,
+    check_number,
+    check_weight,
+    tell,
+)
+from evenrisk._xp import Cells, sigmoid, to_numpy
+from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps, weight_of_one_row
+from evenrisk.curves import auc
+from evenrisk.distances import DISTANCES, Distance
+from evenrisk.losses import Loss
+from evenrisk.objective import Penalty, Problem, ScoreObjective
+from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+
+COLLAPSE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
+COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
+AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
+
+
+# ---------------------------------------------------------------- the rows of a fit
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows that have been checked."""
+
+    X: Any
+    y: np.ndarray  # (n,) in {0, 1}
+    weight: np.ndarray  # (n,)
+    classes: np.ndarray  # (2,) the labels
+    groups: Groups | None
+    cells: Cells | None
+    row: float = 1.0  # the weight that counts as one row where rows are counted
+
+    def take(self, rows: np.ndarray) -> TrainingData:
+        """Return some rows, by index, and all groups."""
+        return replace(
+            self,
+            X=_safe_indexing(self.X, rows),
+            y=self.y[rows],
+            weight=self.weight[rows],
+            groups=None if self.groups is None else self.groups.take(rows),
+            cells=None if self.cells is None else self.cells.rows(rows),
+        )
+
+    def present(self) -> TrainingData:
+        """Return the rows of positive weight."""
+        return self if self.weight.all() else self.take(np.flatnonzero(self.weight))
+
+    def merged(self) -> TrainingData:
+        """Return equal (x, y, group) rows as one that carries their weight (COMPAS: 3,694 → 2,100).
+
+        Rows of weight 0 are dropped. The merged rows are in an order of their own, so neither row order nor
+        repeating a row instead of weighting it can change a fit, not by one bit. Where looking for equal rows
+        would take long, only rows of weight 0 are dropped.
+        """
+        if self.X.shape[0] * self.X.shape[1] > COLLAPSE_ENTRIES:
+            return self.present()
+        data = self.present()
+        code = np.zeros(len(data.y), np.int32) if data.groups is None else data.groups.code
+        dense = data.X.toarray() if sparse.issparse(data.X) else data.X
+        index, inverse = distinct_rows(np.column_stack([dense, data.y, code]))
+        weight = np.bincount(inverse, weights=data.weight).astype(data.weight.dtype)
+        merged = data.take(index)
+        cells = None if merged.cells is None else merged.cells._replace(weight=weight)
+        return replace(merged, weight=weight, cells=cells)
+
+    def is_complete(self, rows: np.ndarray) -> bool:
+        """Whether some rows, by index, have every label and every cell among those of positive weight."""
+        rows = rows[self.weight[rows] > 0]
+        if len(np.unique(self.y[rows])) < 2:
+            return False
+        if self.cells is None:
+            return True
+        return np.count_nonzero(np.unique(self.cells.code[rows]) >= 0) == self.cells.n_cells
+
+
+def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the place of one row of each kind, and for every row its kind. Sparse rows count as distinct."""
+    if sparse.issparse(X):
+        everyone = np.arange(X.shape[0])
+        return everyone, everyone
+    keys = np.ascontiguousarray(X + 0)  # −0 becomes 0
+    # comparing bytes is several times faster than np.unique(keys, axis=0)
+    width = keys.itemsize * int(np.prod(keys.shape[1:]))
+    rows = keys.reshape(len(keys), -1).view(np.dtype((np.void, width))).ravel()
+    _, index, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    return index, inverse.reshape(-1)
+
+
+def summed_duplicates(X: Any) -> Any:
+    """Return a sparse matrix with entries that come twice summed, in a copy; return anything else as it is.
+
+    Libraries and products entry by entry would each read such a matrix in a way of their own.
+    """
+    if not (sparse.issparse(X) and X.format in ("csr", "csc", "bsr")) or X.has_canonical_format:
+        return X  # the other formats have no such entries, or sum them on their way to CSR
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+# ---------------------------------------------------------------- the estimators
+
+
+@contextmanager
+def all_or_nothing(model: Any) -> Iterator[None]:
+    """Leave a model that was fitted before as it was if this fit fails, also on Ctrl-C."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
+def forget(model: Any, *names: str) -> None:
+    """Delete attributes of an earlier fit, where they are."""
+    for name in names:
+        if name in vars(model):
+            delattr(model, name)
+
+
+class FairClassifier(ClassifierMixin, BaseEstimator):
+    """Fit with groups, predict without them."""
+
+    _parity: Parity
+    _no_constraint: ClassVar[str]  # how to ask for the plain model
+
+    # with metadata routing on, pipelines and searches pass the groups through without being told
+    __metadata_request__fit: ClassVar = {"sensitive_features": True}
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of each row: the positive class where the risk is above 0.5.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as they were given to `fit`.
+        """
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return 1 − s and s = sigmoid(g) for each row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            In the order of ``classes_``.
+        """
+        g = self.decision_function(X)
+        return np.column_stack([sigmoid(-g), sigmoid(g)])
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings; those of a distance by names such as ``distance__scale``.
+
+        Parameters
+        ----------
+        **params
+            Names and values.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        of_distance = [name for name in params if name.startswith("distance__")]
+        if of_distance and hasattr(self, "distance"):
+            distance = params.get("distance", self.distance)
+            if not hasattr(distance, "set_params"):
+                raise ValueError(
+                    f"`{of_distance[0]}` must be a setting of a distance that is given as an instance, such "
+                    f"as distance=GapDistance(), got distance={distance!r}"
+                )
+            params["distance"] = deepcopy(distance)  # another model may hold the same one
+        return super().set_params(**params)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    # what an estimator says of itself
+
+    def _check_parameters(self) -> None:
+        """Check the constructor's arguments, as scikit-learn wants it done in `fit`, and set `_parity`."""
+        raise NotImplementedError
+
+    def _constraint(self) -> str:
+        """Return what makes the groups necessary ("when eta > 0, got None with eta=1.0"), or nothing."""
+        raise NotImplementedError
+
+    def _merges(self) -> bool:
+        """Whether equal rows may be merged into one."""
+        return True
+
+    def _dtypes(self) -> Any:
+        """Return the types of numbers that X may have; others are converted to the first."""
+        return [np.float64, np.float32]
+
+    # checking
+
+    def _check_rows(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
+        """Check the parameters and all rows, once, and return clean arrays."""
+        self._check_parameters()
+        check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = self._check_X(X)
+        n = X.shape[0]
+        target, classes = check_binary(y)
+        check_length("y", len(target), n)
+        weight = check_weight(sample_weight, n, getattr(X, "dtype", np.float64))
+        groups = None
+        if sensitive_features is not None:
+            groups = check_groups(sensitive_features, n)
+        elif self._constraint():
+            raise MissingSensitiveFeatures(
+                f"`sensitive_features` is required {self._constraint()}. Pass the group of each row to fit "
+                f"(it is not needed to predict), or set {self._no_constraint} for a plain model"
+            )
+        present = weight > 0
+        if not present.all():
+            if len(np.unique(target[present])) < 2:
+                raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
+            groups = None if groups is None else groups.among(present)
+        if groups is not None:
+            self._check_cell_sizes(target[present], groups.take(present))
+        cells = None
+        if groups is not None:
+            cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
+        row = 1.0
+        if getattr(self, "calibration", None) is not None:
+            row = weight_of_one_row(weight)  # before equal rows are merged
+        data = TrainingData(X, target, weight, classes, groups, cells, row)
+        return data.merged() if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES else data
+
+    def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
+        """Refuse empty cells and name small ones."""
+        code = cell_codes(self._parity, y, groups.code, len(groups.labels))
+        names = self._parity.cell_names([repr(name) for name in groups.names])
+        check_cells(code, names, warn=bool(self._constraint()), stacklevel=4)
+
+    def _check_X(self, X: Any) -> Any:
+        """Check the features to fit, and remember their number and names."""
+        accept = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return self._validated(X, accept_sparse=accept, reset=True)
+
+    def _validated(self, X: Any, *, accept_sparse: Any = "csr", reset: bool, **settings: Any) -> Any:
+        """Check X as scikit-learn does, here or in `predict`; `reset` remembers its columns."""
+        check_features(X)
+        common = {"dtype": self._dtypes(), "accept_sparse": accept_sparse, "reset": reset}
+        return validate_data(self, summed_duplicates(X), **common, **settings)
+
+    def _remember(self, data: TrainingData) -> None:
+        """Keep the labels of classes and groups."""
+        self.classes_ = data.classes
+        forget(self, "groups_")
+        if data.groups is not None:
+            self.groups_ = data.groups.labels
+
+
+class PenalisedClassifier(FairClassifier):
+    """A classifier with `parity`, `distance`, `eta` and a solver."""
+
+    _no_constraint: ClassVar[str] = "eta=0"
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    calibration_: Line | Steps | None
+
+    def fit_path(
+        self,
+        X: Any,
+        y: Any,
+        etas: Sequence[float],
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+    ) -> list[Self]:
+        """Fit one model for each of several eta, sharing all work that does not depend on it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features
+            As in `fit`.
+        etas : sequence of float
+            Values of eta, in any order; this estimator's own is not used.
+
+        Returns
+        -------
+        list
+            Fitted copies of this estimator, in the order of `etas`. Each starts where the next smaller one
+            ended, so a fine path can stay in a minimum that a single fit at the same eta does not find.
+        """
+        if np.ndim(etas) != 1:
+            raise ValueError(f"`etas` must be a sequence of numbers, got {etas!r}")
+        etas = [float(check_number("etas", eta, low=0)) for eta in etas]
+        if not etas:
+            raise ValueError("`etas` must have at least 1 value, got 0")
+        strictest = clone(self).set_params(eta=max(etas))
+        data = strictest._check_rows(X, y, sample_weight, sensitive_features)
+        models: dict[float, Self] = {}
+        problem = strictest._problem(data)
+        for point in strictest._points(problem, data, etas):
+            model = clone(self).set_params(eta=point.eta)
+            model._inherit(strictest)
+            model._keep(problem, point, data)
+            models[point.eta] = model
+        return [copy(models[eta]) for eta in etas]  # an eta may come twice
+
+    def _problem(self, data: TrainingData) -> Any:
+        """Return the `Problem` of these rows; each kind of model has its own."""
+        raise NotImplementedError
+
+    def _points(self, problem: Any, data: TrainingData, etas: Sequence[float]) -> Iterator[Any]:
+        """Solve the problem at each η."""
+        return eta_path(problem, etas, self._settings(), self._start(problem))
+
+    def _settings(self) -> SolverSettings:
+        return SolverSettings(self.solver, self.tol, self.max_iter, self.verbose)
+
+    def _start(self, problem: Any) -> np.ndarray | None:
+        """Return the last fit's θ under warm_start, if it fits."""
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        check_number("eta", self.eta, low=0)
+        check_flag("warm_start", self.warm_start)
+        check_flag("fit_intercept", self.fit_intercept)
+        check_number("tol", self.tol, low=0, strict=True)
+        check_number("max_iter", self.max_iter, low=1, whole=True)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
+        self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
+        self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
+
+    def _constraint(self) -> str:
+        return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
+
+    def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
+        """Return mean loss + η·E_f in the scores.
+
+        Class weights change what a mistake costs, not who is compared: the cells keep the rows' own weights.
+        """
+        penalty = None if data.cells is None else Penalty(self._distance, data.cells)
+        weight = data.weight
+        if self.class_weight is not None:
+            mass = np.bincount(data.y, weights=weight, minlength=2)
+            factors = check_class_weight(self.class_weight, data.classes, mass)
+            weight = weight * factors.astype(weight.dtype)[data.y]
+        return ScoreObjective(loss, data.y, weight, penalty, float(self.eta))
+
+    def _keep(self, problem: Problem, point: PathPoint, data: TrainingData) -> None:
+        """Set the fitted attributes, and warn of what is wrong with the fit."""
+        theta = point.solution.theta
+        g = problem.raw_scores(theta)
+        penalty = problem.scores.penalty
+        self.calibration_ = None
+        if self.calibration is not None:
+            unseen = self._unseen_scores(problem, point, data)
+            self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.weight / data.row)
+        self._set_coefficients(problem, theta)
+        self.n_iter_ = point.n_iter
+        self.objective_ = point.solution.value
+        self.penalty_ = 0.0 if penalty is None else penalty.value(g)
+        self._diagnose(problem, point, to_numpy(g), data)
+        self._remember(data)
+
+    def _set_coefficients(self, problem: Problem, theta: np.ndarray) -> None:
+        line = self._line
+        for name, value in problem.attributes(theta, line.slope, line.intercept).items():
+            setattr(self, name, value)
+
+    def _diagnose(self, problem: Any, point: PathPoint, g: np.ndarray, data: TrainingData) -> None:
+        """Warn of collapsed scores and their kin."""
+        sd, why = _spread(g, data.weight), ""
+        if sd < COLLAPSED and point.plain is not None:
+            constant = problem.scores.loss.kinked and constant_is_least(problem, point.plain)
+            if constant or _spread(to_numpy(problem.raw_scores(point.plain)), data.weight) < COLLAPSED:
+                why = _without_penalty(self.class_weight, constant=constant)
+            if constant and self.eta == 0:
+                _warn_of_collapse(sd, why)
+        if self.eta == 0:
+            return
+        n_features = getattr(problem, "n_features", None)  # that vary, of a linear model
+        if (calibration := self.calibration_) is not None:
+            diagnose(g, calibration(g), data, self.eta, why, n_features=n_features)
+        else:
+            # 0.5 is then where a mistake costs the same either way in the loss, class weights and all
+            counted = replace(data, weight=problem.scores.weight)
+            diagnose(g, g, counted, self.eta, why, n_features=n_features)
+
+    def _unseen_scores(self, problem: Any, point: PathPoint, data: TrainingData) -> np.ndarray:
+        """Return the scores to calibrate on, each row's from a model that has not seen it."""
+        rows = data.weight / data.row
+        return left_out_scores(problem.with_eta(point.eta), point.solution.theta, rows)
+
+    def _cross_fitted(self, g: np.ndarray, eta: float, data: TrainingData, fold: np.ndarray) -> np.ndarray:
+        """Return each row's raw score from a copy of this model fitted without the rows of its fold."""
+        part = clone(self).set_params(calibration=None, eta=eta, warm_start=False, verbose=0)
+        part._inherit(self)
+        part.calibration_ = None
+
+        def refit(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+            rows = data.take(train)
+            rows = replace(rows, X=self._compared_with(rows.X, train))
+            problem = part._problem(rows)
+            for point in part._points(problem, rows, [eta]):
+                part._set_coefficients(problem, point.solution.theta)
+            return part._raw_scores(self._compared_with(_safe_indexing(data.X, test), train))
+
+        return cross_fitted_scores(data, g, fold, refit)
+
+    def _compared_with(self, X: Any, train: np.ndarray) -> Any:
+        """Return the columns of X that a fit to the rows `train` sees: all, unless columns are rows too."""
+        return X
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Return g of rows that have been checked."""
+        raise NotImplementedError
+
+    @property
+    def _line(self) -> Line:
+        """The map that is folded into the fitted coefficients."""
+        calibration = getattr(self, "calibration_", None)
+        return calibration if isinstance(calibration, Line) else IDENTITY
+
+    def _calibrated(self, g: np.ndarray) -> np.ndarray:
+        """Map the scores of the fitted coefficients where the map is not folded into them."""
+        return self.calibration_(g) if isinstance(self.calibration_, Steps) else g
+
+    def _inherit(self, checked: Self) -> None:
+        """Take over what checking the rows has set on another model."""
+        self._parity, self._distance = checked._parity, checked._distance
+        self.n_features_in_ = checked.n_features_in_
+        if hasattr(checked, "feature_names_in_"):
+            self.feature_names_in_ = checked.feature_names_in_
+
+
+# ---------------------------------------------------------------- warnings after a fit
+
+
+def diagnose(
+    g: np.ndarray,
+    calibrated: np.ndarray,
+    data: TrainingData,
+    eta: float,
+    plain: str = "",
+    *,
+    n_features: int | None = None,
+) -> None:
+    """Warn when the penalty has won: collapsed scores, accuracy below a constant's, reversed ranking.
+
+    Calibration stretches collapsed scores without telling people apart, so collapse is judged by g.
+    Accuracy is judged by the calibrated scores. `plain` says why, where it is not the penalty that squeezes
+    the scores.
+    """
+    y, weight = data.y, data.weight
+    sd = _spread(g, weight)
+    if n_features == 0:
+        tell(
+            "all risk scores are the same: no column of X varies, so that nobody can be told apart",
+            CollapseWarning,
+        )
+    elif sd < COLLAPSED:
+        _warn_of_collapse(sd, plain or f": a gap at 0.5 then says little. Lower eta (now {eta})")
+    accuracy = float(np.average((calibrated > 0) == y, weights=weight))
+    positive = float(np.average(y, weights=weight))
+    if accuracy < max(positive, 1 - positive) - 1e-12:
+        tell(
+            f"training accuracy {accuracy:.3f} is under the majority rate "
+            f"{max(positive, 1 - positive):.3f}: at 0.5 a constant answer does better. Lower eta (now "
+            f"{eta}) or move the threshold",
+            MajorityRateWarning,
+        )
+    some: Any = slice(None)
+    if len(g) > AUC_ROWS:  # at random: a stride could meet one label only
+        some = np.random.default_rng(0).integers(0, len(g), AUC_ROWS)
+    area = auc(g[some], y[some], weight[some])
+    if area < 0.5:
+        tell(
+            f"training AUC {area:.3f} is under 0.5: the scores rank people worse than chance. Lower eta "
+            f"(now {eta})",
+            ReversedRankingWarning,
+        )
+
+
+def _warn_of_collapse(sd: float, why: str) -> None:
+    """Warn that the scores are nearly the same, and say why."""
+    tell(
+        f"all risk scores are squeezed together (standard deviation {sd:.1e}){why}",
+        CollapseWarning,
+    )
+
+
+def _without_penalty(class_weight: Any, *, constant: bool) -> str:
+    """Return why scores are squeezed together at η = 0 already; `constant`: by the hinge itself."""
+    why = "the hinge loss alone is least at a constant score" if constant else "all risks are alike"
+    remedies = ["loss='squared_hinge'"] if constant else []
+    remedies += [] if isinstance(class_weight, str) else ["class_weight='balanced'"]
+    advice = f". Set {' or '.join(remedies)}" if remedies else ""
+    return f", at eta=0 too: where one label is rare, alpha large or X says little, {why}{advice}"
+
+
+def _spread(g: np.ndarray, weight: np.ndarray) -> float:
+    """Return the weighted standard deviation of s = sigmoid(g)."""
+    s = sigmoid(g)
+    mean = np.average(s, weights=weight)
+    return float(np.sqrt(np.average((s - mean) ** 2, weights=weight)))
