@@ -112,6 +112,35 @@ def test_auto_takes_newton_where_it_pays(rows, capsys, monkeypatch):
             assert solvers() == {"lbfgs"}
 
 
+@pytest.mark.parametrize(("age", "looks"), [(path_room.RENEW - 1, 0), (path_room.RENEW, 1)])
+def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, monkeypatch, age, looks):
+    taken = []
+    parts = LinearObjective.curvature_parts
+    monkeypatch.setattr(LinearObjective, "curvature_parts", lambda *a: taken.append(1) or parts(*a))
+    X, y, group = (a[:500] for a in rows["compas"])
+    clf = FairLogisticRegression(eta=1)
+    problem = clf._problem(clf._check_rows(X, y, None, group))
+    kept = path_room.KeptCurvature(problem)
+    start = np.full(problem.n_parameters, 0.1)
+    kept.parts, kept.age, kept.end = parts(problem, start), age, start.copy()
+    kept.minimise(problem, start, tol=1e-3, max_iter=1)
+    assert len(taken) == looks
+    kept.age = 0
+    kept.minimise(problem, start + 0.1, tol=1e-3, max_iter=1)
+    assert len(taken) == looks + 1
+
+
+@pytest.mark.parametrize(("etas", "rungs"), [([1, 3.9], 0), ([1, 4.1], 1), ([0.1, 20], 4)])
+def test_a_path_has_rungs_where_the_next_step_would_be_too_wide(rows, capsys, etas, rungs):
+    X, y, group = (a[:300] for a in rows["compas"])
+    FairLogisticRegression(verbose=1, tol=1e-3).fit_path(X, y, etas, sensitive_features=group)
+    seen = [
+        float(line.split()[1]) for line in capsys.readouterr().err.splitlines() if line.startswith("eta ")
+    ]
+    assert seen[0] == 0
+    assert sum(etas[0] < eta < etas[1] for eta in seen) == rungs
+
+
 def test_a_path_takes_few_looks_at_the_curvature(rows, monkeypatch):
     """Points of a path share the parts of the matrix: fewer looks at the rows than values of eta."""
     looks = []
