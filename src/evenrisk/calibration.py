@@ -19,14 +19,14 @@ from scipy.special import logit
 
 from evenrisk._xp import sigmoid
 
-FLATTEST = 0.01  # least slope, per standard deviation of g: where scores rank people the wrong way round
+FLATTEST = 0.01  # least slope per standard deviation of g, used where the ranking is no better than chance
 # Held-out log loss of the isotonic map against the line's, mean of 34 penalised fits on COMPAS and Adult:
 # 0.0022 less at any blend from 0.01 to 0.2; without the two rows added to each block, 0.0017 more.
 BLEND = 0.05  # share of the line in the isotonic map
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # of the largest g: a smaller spread is no spread
-EXACT = 1e-12  # relative length of the last step, and how far rounding may raise the loss
-MOST_TIMES = 10  # the average of weights that count rows, at most, in units of the smallest
-SINGLE = 1e-6  # how far a quotient of weights, given in single precision, may be from what it means
+EXACT = 1e-12  # relative length of the last step, and the largest rise of the loss by rounding
+MOST_TIMES = 10  # largest average of weights that count rows, in units of the smallest weight
+SINGLE = 1e-6  # relative error of a quotient of weights that were given in single precision
 MAX_ITER = 50  # five to ten are usual
 
 
@@ -54,7 +54,7 @@ IDENTITY = Line(1.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Straight pieces through the knots (at, value), both ascending; beyond them it goes on with `slope`.
+    """Straight pieces through the knots (at, value), both ascending; beyond them the slope is `slope`.
 
     In floating point it never decreases, and scores further apart than rounding stay apart.
     """
@@ -70,16 +70,16 @@ class Steps:
         piece = np.searchsorted(self.at, g, side="right")
         knot = np.maximum(piece - 1, 0)
         end = np.append(self.value, np.inf)[piece]
-        # a piece may round to a hair above its end, where the next one begins
+        # by rounding, a piece may end slightly above the start of the next one
         return np.minimum(self.value[knot] + slopes[piece] * (g - self.at[knot]), end)
 
 
 def sigmoid_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Line:
     """Minimise Σ weight·(log(1 + e^h) − t·h)/Σ weight over h = slope·g + intercept: Platt's scaling.
 
-    The slope is at least 0.01 per standard deviation of g. That bound is met where the scores rank people no
-    better than chance; the best line would be flat or falling there, and no map of ours reverses a ranking.
-    Constant scores get slope 1 and the prevalence.
+    The slope is at least 0.01 per standard deviation of g. That bound is active where the scores rank people
+    no better than chance: the best line would be flat or falling, but a map must not reverse the ranking.
+    Constant scores are mapped to the prevalence, with slope 1.
     """
     g, y, weight = _present(g, y, weight)
     t, share = _targets(y, weight), weight / weight.sum()
@@ -95,12 +95,12 @@ def sigmoid_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Line:
 
 
 def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
-    """Go straight, in raw scores, from centre to centre of the blocks of isotonic regression.
+    """Return straight pieces, in raw scores, between the centres of the blocks of isotonic regression.
 
-    A block with k positives among n rows has level = (k + 1)/(n + 2), so that three rows cannot claim a risk
+    A block with k positives among n rows has level = (k + 1)/(n + 2), so that three rows cannot give a risk
     of 0; the levels are made isotonic again. The knots are value = 0.95·logit(level) + 0.05·line at the
     blocks' mean scores, line being `sigmoid_map`. Isotonic regression itself is flat inside a block and ties
-    people who were apart, which moves the gaps; here every slope is at least 0.05 times the line's.
+    people whose scores differed, which changes the gaps; here every slope is at least 0.05 times the line's.
     """
     line = sigmoid_map(g, y, weight)
     at, level, size = _blocks(*_present(g, y, weight))
@@ -109,15 +109,15 @@ def isotonic_map(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Steps:
 
 
 def weight_of_one_row(weight: np.ndarray) -> float:
-    """Return how much weight counts as one row, for maps that ask how many rows speak for a risk.
+    """Return how much weight counts as one row, for maps that depend on the number of rows behind a risk.
 
     Weights that are all whole multiples of the smallest one (1, 2, 3, …), and on average at most ten times as
     large, say how often a row was seen: one row is the smallest weight. Other weights, of surveys or of
-    classes, say for how many people a row stands; their unit is their own, and a row counts for one on
-    average. Either way one factor on all weights changes nothing.
+    classes, say how many people a row represents. Their unit is arbitrary, so a row counts as one on average.
+    In both cases multiplying all weights by a factor changes nothing.
 
-    No rule can have more: were weights of 2 everywhere the same as every row twice, *and* the same as weights
-    of 1, then a thousand rows would say no more than ten.
+    No rule can do more. If weights of 2 everywhere were the same as every row twice, *and* the same as
+    weights of 1, then a thousand rows would count no more than ten.
     """
     present = weight[weight > 0]
     mean, times = float(present.mean(dtype=np.float64)), present.astype(np.float64) / float(present.min())
@@ -133,7 +133,7 @@ CALIBRATIONS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], Line | St
 
 
 def _present(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Keep the rows that carry weight, in float64."""
+    """Return the rows of positive weight, in float64."""
     kept = weight > 0
     return g[kept].astype(np.float64), y[kept].astype(np.float64), weight[kept].astype(np.float64)
 
@@ -195,5 +195,5 @@ def _blocks(g: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarra
     last = np.append(first[1:], len(g)) - 1
     size = np.add.reduceat(weight, first)
     mean, level = (np.add.reduceat(weight * each, first) / size for each in (g, y))
-    # by rounding a mean could leave its block, and meet its neighbour's
+    # by rounding a mean could leave its block and reach that of its neighbour
     return np.clip(mean, g[first], g[last]), level, size

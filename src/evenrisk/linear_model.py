@@ -20,8 +20,8 @@ class FairLogisticRegression(PenalisedClassifier):
     """Logistic regression whose scores have the same distribution in every group.
 
     Minimises mean log loss + alpha/2·‖w‖² + eta·E_f, where E_f adds up how far the groups' score
-    distributions are apart. So the parity holds wherever the threshold goes, and the protected attribute
-    is needed for training only.
+    distributions are apart. So the parity holds at every threshold. The protected attribute is needed for
+    training only.
 
     Parameters
     ----------
@@ -41,31 +41,30 @@ class FairLogisticRegression(PenalisedClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
         weights that make both labels count the same. A label that the dict does not name has weight 1. They
-        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
-        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
+        multiply `sample_weight` in the loss alone. The comparison of groups and `calibration` do not use
+        them, so a calibrated 0.5 is a risk of 0.5 whatever these weights are.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
-        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
-        are, in float64 to the last bit. "sigmoid" is a line (Platt's scaling), folded into the coefficients;
-        "isotonic" follows the data more freely and wants thousands of rows. Weights that are whole
-        multiples of the smallest one, on average up to ten, count rows here; others are scaled to a mean of
-        1.
+        model, so that s estimates a risk; `max_gap` and `rank_gap` do not change, in float64 to the last bit.
+        "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" is more flexible and
+        needs thousands of rows. Weights that are whole multiples of the smallest one (on average up to ten
+        times it) are read as numbers of rows here; other weights are scaled to a mean of 1.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
         "newton" takes its steps from the curvature of loss and penalty, a (d + 1)² matrix, and needs fewer of
         them; "auto" is "newton" up to 256 features and 50 pairs of cells wherever there is a penalty, and
         "lbfgs" otherwise. The path up to eta always uses "auto".
-        "momentum" is the paper's gradient descent; it wants standardised features and a `max_iter` in the
+        "momentum" is the paper's gradient descent; it needs standardised features and a `max_iter` in the
         thousands.
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=1000
-        Most iterations at each point of the path over eta.
+        Largest number of iterations at each point of the path over eta.
     tol : float, default=1e-6
-        Stop when no entry of the objective's gradient is larger; 1.2e-5 at the least where X is float32.
+        Stop when no entry of the objective's gradient is larger; not below 1.2e-5 where X is float32.
     warm_start : bool, default=False
-        Start from the last fit instead of walking eta up from the unpenalised one.
+        Start from the last fit instead of following the path from the unpenalised fit up to eta.
     random_state : int, RandomState instance or None, default=None
-        Not used: the solvers are deterministic. It is there so that one grid serves all estimators.
+        Not used: the solvers are deterministic. It exists so that all estimators accept it.
     verbose : int, default=0
         1 writes one line per iteration to standard error.
 
@@ -74,7 +73,7 @@ class FairLogisticRegression(PenalisedClassifier):
     coef_ : ndarray of shape (1, d)
         The weights w.
     intercept_ : ndarray of shape (1,)
-        The intercept b; without one 0, or what a sigmoid calibration adds.
+        The intercept b. Without `fit_intercept` it is 0, or what a sigmoid calibration adds.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -98,12 +97,13 @@ class FairLogisticRegression(PenalisedClassifier):
 
     Notes
     -----
-    The objective is not convex for ``eta > 0``. The fit walks eta up from the unpenalised model, each
-    point starting at the last one, and returns the minimum connected with it.
+    The objective is not convex for ``eta > 0``. The fit starts with the unpenalised model and increases eta
+    step by step, each point starting from the solution of the one before. It returns the minimum that this
+    path leads to.
 
-    With an intercept, a column that does not vary has the coefficient 0: the intercept says the same. One
-    whose range is under 4e-11 of its largest value (2e-5 in float32) counts as such, because scores would
-    keep no digits of it. Collinear columns share their coefficient.
+    With an intercept, a column that does not vary has the coefficient 0, because the intercept has the same
+    effect. A column whose range is under 4e-11 of its largest value (2e-5 in float32) counts as constant,
+    because scores would keep no digits of it. Collinear columns share their coefficient.
 
     Examples
     --------
@@ -201,8 +201,8 @@ class FairLogisticRegression(PenalisedClassifier):
         Returns
         -------
         sklearn.linear_model.LogisticRegression
-            Fitted, independent of evenrisk: for tools that know scikit-learn's own classes only. A sigmoid
-            calibration goes along; an isotonic one is not linear and is refused.
+            Fitted, independent of evenrisk: for tools that support only scikit-learn's own classes. A sigmoid
+            calibration is included; an isotonic one is not linear and raises an error.
         """
         from sklearn.linear_model import LogisticRegression
 

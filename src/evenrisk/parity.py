@@ -25,17 +25,17 @@ from evenrisk._xp import Array, Cells, as_array, cast, namespace
 
 @dataclass(frozen=True)
 class Stratum:
-    """People who are compared with one another, and how a report speaks of them."""
+    """People who are compared with one another, and how a report names them."""
 
     name: str
     rate: str  # the share of them above a cut-off, as an attribute of `Decisions`
     rate_words: str  # the same in a sentence
-    outcome: str | None = None  # which outcome they have, where it tells who they are: "negative", "positive"
+    outcome: str | None = None  # the outcome that defines them, if one does: "negative", "positive"
 
     def words(self, outcomes: Mapping[str, str] | None = None, people: str = "people") -> str:
         """Return who they are: 'everybody', 'people with two_year_recid = 0'.
 
-        `outcomes` has what the label is called ("name"), and its two values ("negative", "positive").
+        `outcomes` has the name of the label ("name") and its two values ("negative", "positive").
         """
         if outcomes is None or self.outcome is None:
             return shown(self.name)
@@ -60,12 +60,12 @@ class Parity:
     Parameters
     ----------
     name : str
-        How the rule is called in tables and messages.
+        The name of the rule in tables and messages.
     strata : tuple of str
         The names of the strata 0, 1, … Reports call a stratum by its name ("among repaid").
     stratum : callable
         Maps the labels y (n,) in {0, 1} to integers (n,) in −1 … len(strata) − 1. A rule with
-        ``needs_label=False`` gets the group codes instead, of which it may use the length alone.
+        ``needs_label=False`` gets the group codes instead, and may use only their number.
     needs_label : bool, default=True
         Whether the rule looks at the label at all.
 
@@ -94,7 +94,7 @@ class Parity:
         return self.words[:1].upper() + self.words[1:]
 
     def describe(self) -> tuple[Stratum, ...]:
-        """Return what each stratum is; one of a user's own is known by its name and by the labels it takes.
+        """Return a description of each stratum; the rate of a user's own follows from its labels.
 
         Returns
         -------
@@ -166,9 +166,10 @@ def group_pairs(n_strata: int, n_groups: int) -> list[tuple[int, int]]:
 
 
 def make_cells(parity: Parity, y: Array | None, group: Array, n_groups: int, weight: Array) -> Cells:
-    """Lay out the comparisons of E_f: the **mean** over pairs of groups, summed over strata.
+    """Return the cells and comparisons of E_f: the **mean** over pairs of groups, summed over strata.
 
-    The mean keeps η from growing with the number of pairs; two groups give the paper's sum over strata.
+    With the mean, the scale of η does not depend on the number of pairs. For two groups this is the paper's
+    sum over strata.
     """
     n_strata = len(parity.strata)
     pairs = group_pairs(n_strata, n_groups)

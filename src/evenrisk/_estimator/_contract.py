@@ -74,10 +74,10 @@ class TrainingData:
     classes: np.ndarray  # (2,) the labels
     groups: Groups | None
     cells: Cells | None
-    row: float = 1.0  # the weight that counts as one row where rows are counted
+    row: float = 1.0  # the weight of one row, for calibrations, which count rows
 
     def take(self, rows: np.ndarray) -> TrainingData:
-        """Return some rows, by index, and all groups."""
+        """Return the rows at these indices; the list of groups stays as it is."""
         return replace(
             self,
             X=_safe_indexing(self.X, rows),
@@ -92,11 +92,11 @@ class TrainingData:
         return self if self.weight.all() else self.take(np.flatnonzero(self.weight))
 
     def merged(self) -> TrainingData:
-        """Return equal (x, y, group) rows as one that carries their weight (COMPAS: 3,694 → 2,100).
+        """Return the data with equal (x, y, group) rows merged, their weights added (COMPAS: 3,694 → 2,100).
 
-        Rows of weight 0 are dropped. The merged rows are in an order of their own, so neither row order nor
-        repeating a row instead of weighting it can change a fit, not by one bit. Where looking for equal rows
-        would take long, only rows of weight 0 are dropped.
+        Rows of weight 0 are dropped. The order of the merged rows depends on their values only, so neither
+        row order nor repeating a row instead of weighting it changes a fit by even one bit. Where looking for
+        equal rows would take long, only rows of weight 0 are dropped.
         """
         if self.X.shape[0] * self.X.shape[1] > COLLAPSE_ENTRIES:
             return self.present()
@@ -110,7 +110,7 @@ class TrainingData:
         return replace(merged, weight=weight, cells=cells)
 
     def is_complete(self, rows: np.ndarray) -> bool:
-        """Whether some rows, by index, have every label and every cell among those of positive weight."""
+        """Whether the rows at these indices that have positive weight include every label and every cell."""
         rows = rows[self.weight[rows] > 0]
         if len(np.unique(self.y[rows])) < 2:
             return False
@@ -120,7 +120,7 @@ class TrainingData:
 
 
 def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of one row of each kind, and for every row its kind. Sparse rows count as distinct."""
+    """Return one index per distinct row, and which of these equals each row; sparse rows all differ."""
     if sparse.issparse(X):
         everyone = np.arange(X.shape[0])
         return everyone, everyone
@@ -133,9 +133,9 @@ def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def summed_duplicates(X: Any) -> Any:
-    """Return a sparse matrix with entries that come twice summed, in a copy; return anything else as it is.
+    """Return a copy of a sparse matrix with duplicate entries summed; return anything else as it is.
 
-    Libraries and products entry by entry would each read such a matrix in a way of their own.
+    Otherwise other libraries and entrywise products would read duplicates in different ways.
     """
     if not (sparse.issparse(X) and X.format in ("csr", "csc", "bsr")) or X.has_canonical_format:
         return X  # the other formats have no such entries, or sum them on their way to CSR
@@ -149,7 +149,7 @@ def summed_duplicates(X: Any) -> Any:
 
 @contextmanager
 def all_or_nothing(model: Any) -> Iterator[None]:
-    """Leave a model that was fitted before as it was if this fit fails, also on Ctrl-C."""
+    """Restore the attributes of a model if its fit fails or is interrupted."""
     before = dict(vars(model))
     try:
         yield
@@ -160,19 +160,19 @@ def all_or_nothing(model: Any) -> Iterator[None]:
 
 
 def forget(model: Any, *names: str) -> None:
-    """Delete attributes of an earlier fit, where they are."""
+    """Delete those of the named attributes that an earlier fit has set."""
     for name in names:
         if name in vars(model):
             delattr(model, name)
 
 
 class FairClassifier(ClassifierMixin, BaseEstimator):
-    """Fit with groups, predict without them."""
+    """Base class of all estimators: fit with groups, predict without them."""
 
     _parity: Parity
-    _no_constraint: ClassVar[str]  # how to ask for the plain model
+    _no_constraint: ClassVar[str]  # the setting of the plain model, for messages
 
-    # with metadata routing on, pipelines and searches pass the groups through without being told
+    # with metadata routing on, pipelines and searches pass the groups through without a request
     __metadata_request__fit: ClassVar = {"sensitive_features": True}
 
     def predict(self, X: Any) -> np.ndarray:
@@ -237,14 +237,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # what an estimator says of itself
+    # hooks for subclasses
 
     def _check_parameters(self) -> None:
-        """Check the constructor's arguments, as scikit-learn wants it done in `fit`, and set `_parity`."""
+        """Check the constructor's arguments (in `fit`, as scikit-learn requires) and set `_parity`."""
         raise NotImplementedError
 
     def _constraint(self) -> str:
-        """Return what makes the groups necessary ("when eta > 0, got None with eta=1.0"), or nothing."""
+        """Return when groups are required, for a message ("when eta > 0, got None with eta=1.0"), or ""."""
         raise NotImplementedError
 
     def _merges(self) -> bool:
@@ -293,7 +293,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return data.merged() if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES else data
 
     def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
-        """Refuse empty cells and name small ones."""
+        """Raise an error for empty cells and warn of small ones."""
         code = cell_codes(self._parity, y, groups.code, len(groups.labels))
         names = self._parity.cell_names([repr(name) for name in groups.names])
         check_cells(code, names, warn=bool(self._constraint()), stacklevel=4)
@@ -304,7 +304,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return self._validated(X, accept_sparse=accept, reset=True)
 
     def _validated(self, X: Any, *, accept_sparse: Any = "csr", reset: bool, **settings: Any) -> Any:
-        """Check X as scikit-learn does, here or in `predict`; `reset` remembers its columns."""
+        """Check X as scikit-learn does; `reset` stores its columns, otherwise they must be those stored."""
         check_features(X)
         common = {"dtype": self._dtypes(), "accept_sparse": accept_sparse, "reset": reset}
         return validate_data(self, summed_duplicates(X), **common, **settings)
@@ -318,7 +318,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
 
 class PenalisedClassifier(FairClassifier):
-    """A classifier with `parity`, `distance`, `eta` and a solver."""
+    """Base class of classifiers with `parity`, `distance`, `eta` and a solver."""
 
     _no_constraint: ClassVar[str] = "eta=0"
     n_features_in_: int
@@ -377,7 +377,7 @@ class PenalisedClassifier(FairClassifier):
         return SolverSettings(self.solver, self.tol, self.max_iter, self.verbose)
 
     def _start(self, problem: Any) -> np.ndarray | None:
-        """Return the last fit's θ under warm_start, if it fits."""
+        """Return θ of the last fit if warm_start is set and shapes agree, else None."""
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
@@ -397,7 +397,7 @@ class PenalisedClassifier(FairClassifier):
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
         """Return mean loss + η·E_f in the scores.
 
-        Class weights change what a mistake costs, not who is compared: the cells keep the rows' own weights.
+        Class weights change the cost of a mistake, not the comparison: the cells keep the rows' own weights.
         """
         penalty = None if data.cells is None else Penalty(self._distance, data.cells)
         weight = data.weight
@@ -408,7 +408,7 @@ class PenalisedClassifier(FairClassifier):
         return ScoreObjective(loss, data.y, weight, penalty, float(self.eta))
 
     def _keep(self, problem: Problem, point: PathPoint, data: TrainingData) -> None:
-        """Set the fitted attributes, and warn of what is wrong with the fit."""
+        """Set the fitted attributes, and warn if the fit is of little use."""
         theta = point.solution.theta
         g = problem.raw_scores(theta)
         penalty = problem.scores.penalty
@@ -429,7 +429,7 @@ class PenalisedClassifier(FairClassifier):
             setattr(self, name, value)
 
     def _diagnose(self, problem: Any, point: PathPoint, g: np.ndarray, data: TrainingData) -> None:
-        """Warn of collapsed scores and their kin."""
+        """Call `diagnose`, with the reason if scores are squeezed together already at η = 0."""
         sd, why = _spread(g, data.weight), ""
         if sd < COLLAPSED and point.plain is not None:
             constant = problem.scores.loss.kinked and constant_is_least(problem, point.plain)
@@ -439,11 +439,11 @@ class PenalisedClassifier(FairClassifier):
                 _warn_of_collapse(sd, why)
         if self.eta == 0:
             return
-        n_features = getattr(problem, "n_features", None)  # that vary, of a linear model
+        n_features = getattr(problem, "n_features", None)  # columns that vary; linear models only
         if (calibration := self.calibration_) is not None:
             diagnose(g, calibration(g), data, self.eta, why, n_features=n_features)
         else:
-            # 0.5 is then where a mistake costs the same either way in the loss, class weights and all
+            # uncalibrated, 0.5 is where both mistakes cost the same in the loss, class weights included
             counted = replace(data, weight=problem.scores.weight)
             diagnose(g, g, counted, self.eta, why, n_features=n_features)
 
@@ -469,7 +469,7 @@ class PenalisedClassifier(FairClassifier):
         return cross_fitted_scores(data, g, fold, refit)
 
     def _compared_with(self, X: Any, train: np.ndarray) -> Any:
-        """Return the columns of X that a fit to the rows `train` sees: all, unless columns are rows too."""
+        """Return the columns of X that a fit to the rows `train` uses: all, unless X is a kernel matrix."""
         return X
 
     def _raw_scores(self, X: Any) -> np.ndarray:
@@ -483,11 +483,11 @@ class PenalisedClassifier(FairClassifier):
         return calibration if isinstance(calibration, Line) else IDENTITY
 
     def _calibrated(self, g: np.ndarray) -> np.ndarray:
-        """Map the scores of the fitted coefficients where the map is not folded into them."""
+        """Apply the calibration to raw scores where it is not folded into the coefficients."""
         return self.calibration_(g) if isinstance(self.calibration_, Steps) else g
 
     def _inherit(self, checked: Self) -> None:
-        """Take over what checking the rows has set on another model."""
+        """Copy the attributes that `_check_rows` has set on another model."""
         self._parity, self._distance = checked._parity, checked._distance
         self.n_features_in_ = checked.n_features_in_
         if hasattr(checked, "feature_names_in_"):
@@ -506,11 +506,11 @@ def diagnose(
     *,
     n_features: int | None = None,
 ) -> None:
-    """Warn when the penalty has won: collapsed scores, accuracy below a constant's, reversed ranking.
+    """Warn when the penalty is too strong: collapsed scores, low accuracy, reversed ranking.
 
-    Calibration stretches collapsed scores without telling people apart, so collapse is judged by g.
-    Accuracy is judged by the calibrated scores. `plain` says why, where it is not the penalty that squeezes
-    the scores.
+    Accuracy is low if a constant prediction has a higher one. Calibration stretches collapsed scores but does
+    not separate people, so collapse is judged by g, and accuracy by the calibrated scores. `plain` is the
+    reason to report where the scores are squeezed together even without the penalty.
     """
     y, weight = data.y, data.weight
     sd = _spread(g, weight)
@@ -531,7 +531,7 @@ def diagnose(
             MajorityRateWarning,
         )
     some: Any = slice(None)
-    if len(g) > AUC_ROWS:  # at random: a stride could meet one label only
+    if len(g) > AUC_ROWS:  # at random: every k-th row could have the same label
         some = np.random.default_rng(0).integers(0, len(g), AUC_ROWS)
     area = auc(g[some], y[some], weight[some])
     if area < 0.5:
@@ -551,7 +551,7 @@ def _warn_of_collapse(sd: float, why: str) -> None:
 
 
 def _without_penalty(class_weight: Any, *, constant: bool) -> str:
-    """Return why scores are squeezed together at η = 0 already; `constant`: by the hinge itself."""
+    """Return why scores are squeezed together already at η = 0; `constant`: because of the hinge itself."""
     why = "the hinge loss alone is least at a constant score" if constant else "all risks are alike"
     remedies = ["loss='squared_hinge'"] if constant else []
     remedies += [] if isinstance(class_weight, str) else ["class_weight='balanced'"]

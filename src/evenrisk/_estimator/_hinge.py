@@ -1,9 +1,9 @@
-"""The hinge by the method of multipliers: a few smooth problems whose minima lead to the hinge's own.
+"""The hinge by the method of multipliers: a few smooth problems whose minima converge to that of the hinge.
 
 The hinge has no curvature and a kink at every margin, where gradient methods stall. `SmoothedHinge` lies
-below it. Each round minimises with it, moves the multipliers to the slopes found and lowers μ. The smoothed
-minimum is a lower bound of the hinge's where the objective is convex, so the difference of the two values
-says how far there is to go. The rounds end when it is below `tol` of the value.
+below it. Each round minimises with it, sets the multipliers to the slopes found and lowers μ. Where the
+objective is convex, the smoothed minimum is a lower bound of the hinge's, so the difference of the two values
+bounds the remaining error. The rounds end when it is below `tol` of the value.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from evenrisk.solvers import Solution, lbfgs, newton
 
 FIRST_MU, NEXT_MU = 0.1, 0.03  # for a fresh start, and for a start with multipliers
 SHRINK, LEAST_MU = 1 / 3, 1e-5  # shrinking faster moves too many kinks at once
-INEXACT = 1e-3  # of μ: the gradient to which a round is solved before the last
-STRETCH = 50  # iterations after which to look whether they still lower the value
-FLOOR = 1e-3  # of E x²: curvature where no row bends and no penalty pulls
+INEXACT = 1e-3  # times μ: gradient tolerance of a round, where above `tol`
+STRETCH = 50  # iterations between two checks whether the value still falls
+FLOOR = 1e-3  # times E x²: added to the curvature, which may be 0 in loss and penalty
 FULL_CURVATURE = 1024  # parameters up to which the curvature matrix is formed
 ROUNDS = 40
-TIED = 1e-3  # range of the raw scores below which a constant score takes their place where it is better
+TIED = 1e-3  # range of the raw scores below which a constant score is tried instead
 
 
 @dataclass
@@ -70,9 +70,9 @@ class HingeSolver:
     def _minimise(
         self, smooth: LinearObjective, theta: np.ndarray, enough: float, tol: float, max_iter: int
     ) -> Solution:
-        """Descend in stretches until one hardly lowers the value.
+        """Run the solver `STRETCH` iterations at a time until the value hardly falls.
 
-        The gradient alone would not end it: where GA pulls the weights to 0, it grows without bound.
+        The gradient alone is no stopping rule: where GA pulls the weights to 0, it grows without bound.
         """
         n_iter, before = 0, smooth(theta)[0]
         while True:
@@ -85,7 +85,7 @@ class HingeSolver:
             theta, before = solution.theta, solution.value
 
     def _stretch(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
-        """Newton's method; for many parameters L-BFGS, which does little for kinks but must do."""
+        """Run Newton's method; with many parameters L-BFGS, which is slow at kinks but needs no matrix."""
         common: dict[str, Any] = {
             "tol": tol,
             "max_iter": max_iter,
@@ -102,7 +102,7 @@ class HingeSolver:
 
 
 def _constant(objective: LinearObjective) -> Solution:
-    """w = 0 and the best constant score, ±1 as the majority. All scores tie there, so that E_f = 0."""
+    """Return w = 0 and the best constant score, ±1 as the majority. All scores are equal, so E_f = 0."""
     scores = objective.scores
     theta = np.zeros(objective.n_parameters)
     if objective.fit_intercept:
@@ -113,6 +113,6 @@ def _constant(objective: LinearObjective) -> Solution:
 def constant_is_least(objective: LinearObjective, plain: np.ndarray) -> bool:
     """Whether θ = `plain`, found without a penalty, is no better than one score for all.
 
-    So it is where one label is rare: to leave all of its margins violated costs less than any slope.
+    This happens where one label is rare: violating all of its margins costs less than any slope.
     """
     return objective.with_eta(0.0)(plain)[0] >= _constant(objective).value

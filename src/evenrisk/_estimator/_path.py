@@ -30,14 +30,14 @@ from evenrisk.solvers import RENEW, Solution, lbfgs, momentum, newton
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
-DAMPING = 1e-5  # of the curvature that a column's spread would give it
-ON_THE_WAY = 1e-3  # points that nobody asked for are solved to this gradient: enough to stay in the basin
+DAMPING = 1e-5  # times a column's variance: least curvature along the column
+ON_THE_WAY = 1e-3  # gradient tolerance at rungs that were not asked for: enough to stay in the basin
 FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
-WIDE = 4.0  # ratio of two η between which nothing need be fitted, a little more than a rung's
+WIDE = 4.0  # ratio of two η up to which no rung is needed between them, a little above RUNG_RATIO
 
 
 class SolverSettings(NamedTuple):
-    """What the user may say about the solver."""
+    """The parameters of an estimator that concern the solver."""
 
     solver: str
     tol: float
@@ -72,7 +72,7 @@ def eta_path(
         solution = minimise(here, theta, exact, last)
         n_iter += solution.n_iter
         if eta in asked and first is not None and solution.value > here(nothing)[0]:
-            # worse than having learned nothing: the path followed a basin that should have been left
+            # worse than θ = 0: the path has stayed in a basin that it should have left
             solvers = ("momentum",) if last == "momentum" else ("lbfgs", "newton")
             others = [minimise(here, first, exact, solver) for solver in solvers]
             n_iter += sum(other.n_iter for other in others)
@@ -111,7 +111,7 @@ def _minimiser(
     max_iter, verbose = settings.max_iter, settings.verbose
     kinked = problem.scores.loss.kinked
     hinge = HingeSolver(noise, verbose)
-    metric = cache(problem.metric)  # a look at all rows: only where it is used
+    metric = cache(problem.metric)  # reads all rows: computed only where it is used
     pays, kept = newton_pays(problem), KeptCurvature(problem)
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
@@ -129,7 +129,7 @@ def _minimiser(
             found = kept.minimise(here, theta, max_iter=max_iter, **common)
             if found.converged or found.n_iter >= max_iter:
                 return found
-            theta, before = found.theta, found.n_iter  # no step along its matrix: go on without
+            theta, before = found.theta, found.n_iter  # Newton's method found no step: continue with L-BFGS
         found = lbfgs(here, theta, metric=metric(), max_iter=max_iter - before, **common)
         return replace(found, n_iter=found.n_iter + before)
 
@@ -139,23 +139,23 @@ def _minimiser(
 class KeptCurvature:
     """Curvature matrices along a path: loss part + 2η·JᵀJ, both parts kept from one η to the next.
 
-    A matrix costs as much as several gradients, and a point of the path begins where the last one ended: the
-    parts taken for the last η make the next one's matrix without another look at the rows.
+    A matrix costs as much as several gradients, and a point of the path starts where the last one ended. So
+    the matrix for the next η is made from the parts computed for the last one, and the rows are not read.
 
-    A row far out on the sigmoid bends nothing any more, and a rare column is all such rows: Newton's step
-    along it would have no bound. So every column keeps a little of the curvature its spread would give it.
+    Rows far out on the sigmoid have hardly any curvature. A rare column may have no other rows, and Newton's
+    step along it would be unbounded. So every column keeps a small share of its variance as `damping`.
     """
 
     def __init__(self, problem: LinearObjective) -> None:
         self.problem = problem
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
-        self.age = 0  # iterations since they were taken
+        self.age = 0  # iterations since the parts were computed
         self.end: np.ndarray | None = None  # where the last point ended
-        self._fresh = False  # whether the point being solved may begin with the kept parts
+        self._fresh = False  # whether the kept parts may be used at the start of the current point
 
     @cached_property
     def damping(self) -> np.ndarray:
-        """What is added to every matrix (m, m)."""
+        """The diagonal matrix that is added to every matrix (m, m)."""
         damping = np.zeros(self.problem.n_parameters)
         damping[: self.problem.n_features] = DAMPING * self.problem.row_moments[1].diagonal()
         return np.diag(damping)
@@ -172,7 +172,7 @@ class KeptCurvature:
     def _matrix(self, problem: LinearObjective, theta: np.ndarray) -> np.ndarray:
         if self.parts is None or not self._fresh or not self.parts[1].any():
             self.parts, self.age = problem.curvature_parts(theta), 0
-        self._fresh = False  # asked again within a point, the matrix is wanted at another θ
+        self._fresh = False  # a second call at the same point asks for the matrix at another θ
         bend, gram = self.parts
         return bend + 2 * problem.scores.eta * gram + self.damping
 

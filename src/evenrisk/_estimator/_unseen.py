@@ -1,17 +1,17 @@
 """Scores of training rows from models that have not seen them: what a calibration is fitted to.
 
-A map fitted to scores of rows that the model has learned is too sure: with a hundred columns and some
-thousand rows calibration made unseen people's log loss worse than none, and a kernel machine may learn its
-rows by heart.
+A map fitted to scores of rows that the model was trained on is overconfident. With a hundred columns and
+about a thousand rows it made the log loss of unseen people worse than no calibration, and a kernel machine
+may memorise its rows.
 
-A linear model answers by one step of Newton's method for every row (`left_out_scores`). To leave out row i
-takes x_i·slope_i away from the gradient, and the step is::
+For a linear model one step of Newton's method approximates the score of every row (`left_out_scores`).
+Leaving out row i removes x_i·slope_i from the gradient, and the step is::
 
     g_i + q_i·slope_i / (1 − q_i·ℓ''_i/W),   q_i = x_iᵀH⁻¹x_i
 
-slope_i the objective's derivative in g_i for one row, H its curvature, W the total weight; ℓ'' is that of
-one row too. Other models are fitted five more times, each time without a fifth of the rows
-(`cross_fitted_scores`).
+where slope_i is the objective's derivative in g_i for one row, H its curvature, W the total weight, and ℓ''
+the curvature of the loss of one row. Other models are fitted five more times, each time without a fifth of
+the rows (`cross_fitted_scores`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from evenrisk.solvers import ridged_inverse
 if TYPE_CHECKING:
     from evenrisk._estimator._contract import TrainingData
 
-MOST_FEATURES = 1000  # H is (d, d), and every row asks for a product with it
-MOST_OWN = 0.9  # share of its own score that a row may have: one that is alone in its column has all of it
+MOST_FEATURES = 1000  # H is (d, d), and every row needs a product with it
+MOST_OWN = 0.9  # largest q·ℓ''/W (leverage) used; a row that is alone in its column has 1
 RIDGE = 1e-10
 FOLDS = 5
 
@@ -37,17 +37,17 @@ FOLDS = 5
 def left_out_scores(
     objective: LinearObjective, theta: np.ndarray, rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return g (n,) at the minimum θ, each row's without itself; g itself where that is out of reach.
+    """Return g (n,) at the minimum θ, each row's as if left out; g itself for a hinge or many features.
 
-    `rows` (n,) says how many rows each one stands for; None is its weight in the loss. With class weights a
-    row has more or less than a unit of the loss.
+    `rows` (n,) says how many original rows each row stands for; None means its weight in the loss. The two
+    differ with class weights.
     """
     scores = objective.scores
     rows = to_numpy(scores.weight) if rows is None else rows
     raw = objective.raw_scores(theta)
     g = np.array(to_numpy(raw), dtype=np.float64)
     if scores.loss.kinked or objective.n_features > MOST_FEATURES:
-        return g  # a hinge bends nowhere
+        return g  # a hinge has no curvature, and many features cost too much
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
     inverse = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
@@ -72,8 +72,8 @@ def cross_fitted_scores(
 ) -> np.ndarray:
     """Return raw scores (n,), each row's from a model fitted without the rows of its fold (0 … FOLDS − 1).
 
-    `refit(train, test)` fits some rows and returns the scores of others, both by index. Rows whose fold
-    cannot be left out, because a label or a cell would be empty, keep their scores g.
+    `refit(train, test)` fits the rows `train` and returns the scores of the rows `test`, both indices. Rows
+    whose fold cannot be left out, because a label or a cell would be empty, keep their scores g.
     """
     out = np.array(g, dtype=np.float64)
     for k in range(FOLDS):

@@ -1,4 +1,4 @@
-"""What both baselines share: the parameters, the plain fit, and the step back inside the bound."""
+"""What both baselines share: the parameters, the plain fit, and the final correction to within the bound."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from evenrisk.parity import PARITIES
 from evenrisk.solvers import Solution, lbfgs
 
 ROUNDING = 1e-9  # covariances this far outside the bound count as on it
-REPAIRS = 20  # Newton steps back to the bound; the covariance is piecewise linear, a few do
+REPAIRS = 20  # most Newton steps to the bound; the covariance is piecewise linear, so few are needed
 
 
 class CovarianceBound(FairClassifier):
     """Logistic regression with |covariance| ≤ c."""
 
     _no_constraint: ClassVar[str] = "c=np.inf"
-    _rule: ClassVar[str]  # the parity that the covariance stands for
+    _rule: ClassVar[str]  # the parity rule that the covariance approximates
 
     c: float
     alpha: float
@@ -113,8 +113,8 @@ def inside(
 ) -> np.ndarray:
     """Move θ by the least change, in the metric, that brings every |covariance| down to c.
 
-    A solver ends within its tolerance of the bound; this takes the rest. Where Newton's steps do not get
-    there, θ is shrunk: the covariances are homogeneous in it.
+    A solver stops within its tolerance of the bound; this function removes the excess. If Newton's steps do
+    not reach the bound, θ is scaled down: the covariances are homogeneous in it.
     """
     for _ in range(REPAIRS):
         t = covariance(theta)
@@ -129,7 +129,7 @@ def inside(
 
 
 def _check_bound(c: Any) -> None:
-    """Let 0, a positive number or infinity pass."""
+    """Check that c is 0, a positive number or infinity."""
     good = isinstance(c, (int, float, np.integer, np.floating)) and not isinstance(c, bool)
     if not (good and c >= 0):
         raise ValueError(f"`c` must be a number of at least 0, or np.inf for no bound, got {c!r}")

@@ -1,7 +1,7 @@
 """Zafar et al. (AISTATS 2017): a bound on the covariance of group and score.
 
 The covariance Σ q·(Xw + b) = a·w is linear, a = Σ q·x, and the intercept drops out. The problem is convex and
-is solved to the end by the method of multipliers around L-BFGS, so X may be sparse, wide or in float32.
+is solved to convergence by the method of multipliers around L-BFGS, so X may be sparse, wide or in float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from evenrisk.baselines._bounded import CovarianceBound, group_shares, independe
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import Solution, lbfgs
 
-RHO = 10.0  # stiffness beside a curvature of at most ¼ per unit: a round cuts the error 40 times or more
+RHO = 10.0  # ρ; the curvature is at most ¼ per unit, so a round divides the error by 40 or more
 ROUNDS = 50
 SETTLED = 1e-8  # change of a covariance, in units of the score's root mean square, that ends the rounds
 
@@ -42,9 +42,9 @@ class ZafarDP(CovarianceBound):
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=1000
-        Most iterations of each round of the solver.
+        Largest number of iterations of each round of the solver.
     tol : float, default=1e-6
-        Stop when no entry of the gradient is larger; 1.2e-5 at the least where X is float32.
+        Stop when no entry of the gradient is larger; not below 1.2e-5 where X is float32.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class ZafarDP(CovarianceBound):
 
     Notes
     -----
-    With more than two groups each is bounded against the rest.
+    With more than two groups, the covariance of each group against the rest is bounded.
 
     References
     ----------
@@ -179,7 +179,7 @@ def multipliers(
     metric = objective.metric()
     MA = metric[:, None] * A.T if metric.ndim == 1 else metric @ A.T
     scale = np.sqrt(np.einsum("jm,mj->j", A, MA))
-    rows = scale > 0  # a group with the means of all has no covariance to bound
+    rows = scale > 0  # a group whose means are those of all rows has no covariance to bound
     B, MB, bound = A[rows] / scale[rows, None], MA[:, rows] / scale[rows], c / scale[rows]
     stiff = metric
     if metric.ndim == 2:  # the inverse of M⁻¹ + 4ρBᵀB: M stands for ¼ of the largest curvature
@@ -200,7 +200,7 @@ def multipliers(
         solution = lbfgs(augmented, theta, metric=stiff, **settings)
         theta, n_iter = solution.theta, n_iter + solution.n_iter
         old, multiplier = multiplier, RHO * excess(theta)
-        # no iteration: within `tol` the old multipliers do as well as the new
+        # no iteration: within `tol` the old multipliers are as good as the new ones
         settled = solution.n_iter == 0 or bool(np.abs(multiplier - old).max() <= RHO * SETTLED)
         if settled or solution.n_iter == settings["max_iter"]:
             break

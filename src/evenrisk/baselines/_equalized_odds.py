@@ -5,8 +5,8 @@ Conventions
 m distinct rows u of X, on unit scales and with the intercept's 1 last; θ is in their coordinates, g = Uθ. An
 actual negative's mistake is min(0, −g) = −max(0, g), an actual positive's −max(0, −g). The rows of one u are
 added up first: cov_FP = −Σ q₀·max(0, g) and cov_FN = −Σ q₁·max(0, −g), with q (2, k, m) of either sign.
-Groups cancel within a u, so that as little as possible is left to tangents (without this, one COMPAS split of
-three met c = 0.005 by shrinking), and the loss has one term per u.
+Groups cancel within a u, so that as few terms as possible are replaced by tangents (without this, one COMPAS
+split of three met c = 0.005 by shrinking), and the loss has one term per u.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from evenrisk._estimator import TrainingData, all_or_nothing, forget
 from evenrisk._validation import CollapseWarning, install_hint, tell
 from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
 
-HELD = 0.01  # relative: a spread this little under the guard's is on it; the last step to the bound moves it
+HELD = 0.01  # relative tolerance of the guard, because the last step to the bound changes the spread
 SOLVER = "CLARABEL"
 # A unit of slack in a bound costs τ, which grows above any gain (c is worth about 10 in log loss on COMPAS).
-# Where it begins there, the first step shrinks θ and the next ones stay in that basin: one COMPAS split at
+# If τ starts that large, the first step shrinks θ and the next ones stay in that basin: one COMPAS split at
 # c = 0.005 ends at 0.6507 with the plain model's decisions, instead of 0.6462.
 TAU_INI, MU, TAU_MAX = 2.0, 1.3, 1e4
 MAX_SLACK = 1e-7
-ROUNDING = 1e-14  # of E u²: a direction with less variance has none
+ROUNDING = 1e-14  # times E u²: less variance than this is rounding
 THINNEST = 1e-5  # bound of the steps where c is smaller: an interior-point solver needs an interior
 
 
@@ -42,10 +42,10 @@ class ZafarEO(CovarianceBound):
     over the rows of one label. The protected attribute is needed for training only.
 
     *Norm guard.* The covariances are proportional to θ, so shrinking all weights meets any bound and leaves
-    every decision as it was. Here the standard deviation of g stays at ``min_spread`` of the plain model's at
-    least. On COMPAS that rules out the merely shrunken plain model for c < 0.0046, and leaves the best
-    solutions known for c ≥ 0.001 alone, which keep 0.25 or more. Where the guard cannot be held together with
-    the bound, the bound wins and a :class:`~evenrisk.exceptions.CollapseWarning` says so.
+    every decision as it was. Here the standard deviation of g must be at least ``min_spread`` times the plain
+    model's. On COMPAS that excludes the merely shrunken plain model for c < 0.0046. It does not affect the
+    best solutions known for c ≥ 0.001, which keep 0.25 or more. Where guard and bound cannot both hold, the
+    bound is kept and a :class:`~evenrisk.exceptions.CollapseWarning` says so.
 
     Parameters
     ----------
@@ -60,10 +60,11 @@ class ZafarEO(CovarianceBound):
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=50
-        Most convex–concave steps. The plain fit they start from may take twenty times as many iterations.
+        Largest number of convex–concave steps. The plain fit before them may take twenty times as many
+        iterations.
     tol : float, default=1e-6
-        The plain fit stops when no entry of the gradient is larger (1.2e-5 at the least where X is
-        float32); the steps stop when the objective changes by ten times as much at most.
+        The plain fit stops when no entry of the gradient is larger (not below 1.2e-5 where X is float32). The
+        steps stop when the objective changes by at most ten times this.
 
     Attributes
     ----------
@@ -97,9 +98,9 @@ class ZafarEO(CovarianceBound):
     Notes
     -----
     A finite c needs cvxpy and dccp: ``pip install cvxpy dccp``. The problem is not convex; the
-    convex–concave procedure starts at the plain fit and returns the local minimum it comes to. With more
-    than two groups each is bounded against the rest. Sparse X is made dense: each distinct row is two
-    exponential cones to the solver, which ends the matter long before memory does.
+    convex–concave procedure starts at the plain fit and returns the local minimum it reaches. With more
+    than two groups, the covariance of each group against the rest is bounded. Sparse X is made dense: each
+    distinct row is two exponential cones for the solver, which limits the size long before memory does.
 
     References
     ----------
@@ -174,7 +175,7 @@ class ZafarEO(CovarianceBound):
         return self
 
     def _bounded(self, plain: np.ndarray, mistakes: Mistakes) -> np.ndarray:
-        """Fit under the bound and the guard, from the plain θ; without the guard where it cannot be held."""
+        """Fit under the bound and the guard, from the plain θ; without the guard where both cannot hold."""
         reference = mistakes.spread(plain)
         least = self.min_spread * reference * (1 - HELD)
         theta, failure = self._steps(plain, mistakes, self.min_spread * reference)
@@ -198,7 +199,7 @@ class ZafarEO(CovarianceBound):
         return theta
 
     def _steps(self, plain: np.ndarray, mistakes: Mistakes, min_sd: float) -> tuple[np.ndarray, str]:
-        """Take the convex–concave steps, and the last one inside the bound."""
+        """Take the convex–concave steps, then move θ to within the bound."""
         steps = convex_concave(
             mistakes,
             plain,
@@ -215,11 +216,11 @@ class ZafarEO(CovarianceBound):
 
 @dataclass(frozen=True)
 class Mistakes:
-    """Distinct rows, what the loss needs of them, and q."""
+    """Distinct rows u, their weights for the loss, and q for the covariances of mistakes."""
 
     U: np.ndarray  # (m, p)
     share: np.ndarray  # (m,)
-    positive: np.ndarray  # (m,) the part of it with y = 1
+    positive: np.ndarray  # (m,) the part of `share` with y = 1
     q: np.ndarray  # (2, k, m)
     centre: np.ndarray  # (d,) of the columns of X; 0 without an intercept
     scale: np.ndarray  # (d,)
@@ -295,11 +296,11 @@ class ConvexConcave(NamedTuple):
 
     theta: np.ndarray
     n_iter: int
-    failure: str  # nothing where they converged
+    failure: str  # empty where they converged
 
 
 def solvers() -> tuple[Any, Any, Any, Any]:
-    """Import cvxpy and dccp, or say how to get them."""
+    """Import cvxpy and dccp, or explain how to install them."""
     try:
         import cvxpy
         from dccp.problem import DCCP
@@ -322,7 +323,7 @@ def convex_concave(
 ) -> ConvexConcave:
     """Minimise log loss + α/2‖w‖² under |covariance| ≤ c and sd(g) ≥ min_sd, from `start`.
 
-    In each step dccp replaces the convex side that is on the wrong side by its tangent, and cvxpy solves.
+    In each step dccp replaces the convex function on the wrong side by its tangent, and cvxpy solves.
     """
     cp, DCCP, DCCPSettings, NonDCCPError = solvers()
     theta = cp.Variable(len(start), value=start)
@@ -336,7 +337,7 @@ def convex_concave(
         ep=change,
     )
     steps = 1
-    with warnings.catch_warnings():  # "may be inaccurate" and the like: the caller measures what came
+    with warnings.catch_warnings():  # "may be inaccurate" and the like: the caller checks the result
         warnings.simplefilter("ignore")
         try:
             if problem.is_dcp():  # no row's q has the other sign
@@ -361,7 +362,7 @@ def _problem(cp: Any, theta: Any, mistakes: Mistakes, c: float, min_sd: float, a
     size, constraints = cp.abs(g), []
     for q, sign in zip(mistakes.q, (1, -1), strict=True):
         for each in 0.5 * q:
-            # max(0, ±g) = ½|g| ± ½g; with ½g on the left no tangent is 0, over which dccp 1.1 stumbles
+            # max(0, ±g) = ½|g| ± ½g; with ½g on the left no tangent is 0, which dccp 1.1 cannot handle
             plus, minus, linear = np.maximum(each, 0), np.maximum(-each, 0), sign * (each @ mistakes.U)
             constraints += [
                 plus @ size + linear @ theta <= c + minus @ size,

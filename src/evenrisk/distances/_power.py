@@ -1,11 +1,13 @@
 """The p-norm of a gap u over thresholds with masses w: d = S^(2/p), S = Σ_j w_j·abs(u_j)^p.
 
-`GapDistance` writes both of its scales in terms of one of these two; `Square` is p = 2, where nearly
-everything is the identity.
+`GapDistance` uses one of these two classes on both of its scales. `Square` is p = 2, where nearly every
+method is the identity.
 
-Conventions ----------- u (…, m); a norm is homogeneous, so u is divided by `largest` first and d multiplied
-by its square afterwards: high powers of small gaps would vanish. h with h² = abs(u)^p makes d a sum of
-squares, for Gauss–Newton.
+Conventions
+-----------
+u (…, m). A norm is homogeneous, so u is divided by `largest` first and d is multiplied by its square
+afterwards: high powers of small gaps would underflow. h with h² = abs(u)^p makes d a sum of squares, for
+Gauss–Newton.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every distance between two cells of scores offers, and the penalty made of it.
+"""The interface of a distance between two cells of scores, and the penalty E_f built from it.
 
 Conventions
 -----------
@@ -12,11 +12,13 @@ mini-batch, out-of-core and cluster run the same lines::
     value, D = penalty(distance, S, cells)                                # tiny arrays only
     gradient = distance.pull(g − c, cells, D)                             # block by block again
 
-Grids ----- A feature map that is a polynomial of degree q on every bin of a grid needs of a cell only the
-moments Σ w f^0 … Σ w f^q of the scores in each bin, f being the place of a score inside its bin. So ψ is
-never evaluated row by row: q + 1 segment sums going out, q table look-ups coming back. x (n,) is the score
-in units of bins; j (n,) its bin; f = x − j; b bins. The key of a row is ``(cell + 1)·b + j``: the first b
-keys are of rows in no cell, and their sums are dropped.
+Grids
+-----
+Some feature maps are polynomials of degree q on every bin of a grid. Of a cell they need only the moments
+Σ w f^0 … Σ w f^q of the scores in each bin, where f is the position of a score inside its bin. So ψ is never
+evaluated row by row: q + 1 segment sums give the sums, and q table look-ups give the gradient. x (n,) is
+the score in units of bins; j (n,) its bin; f = x − j; b bins. The key of a row is ``(cell + 1)·b + j``: the
+first b keys are of rows in no cell, and their sums are dropped.
 """
 
 from __future__ import annotations
@@ -42,14 +44,14 @@ from evenrisk._xp import (
 
 
 class Traits(NamedTuple):
-    """What a distance can do beyond the rule, for those who can make use of it.
+    """Optional properties of a distance, which let callers use faster or unbiased methods.
 
     Attributes
     ----------
     linear : bool
         The residual is linear in the cells' means, so that its derivatives do not depend on them.
     two_moments : bool
-        ψ(g) = (g, g²): a cell's mean and variance are all it takes.
+        ψ(g) = (g, g²): the distance depends on the mean and variance of each cell only.
     norms : bool
         d = ‖mean Φ − mean Φ‖² for some Φ, so that there is an unbiased form; see `Distance.norms`.
     bounded : bool
@@ -71,7 +73,7 @@ class Distance(ABC):
 
     @property
     def traits(self) -> Traits:
-        """What this distance can do; a distance of one's own may leave this as it is."""
+        """The optional properties of this distance; a user's own distance may keep this default."""
         return Traits()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -109,19 +111,21 @@ class Distance(ABC):
             raise ValueError(f"a setting of {type(self).__name__} must be one of {names}, got {unknown[0]!r}")
         if params:
             changed: Any = replace(self, **params)  # type: ignore[type-var]
-            self.__dict__.update(vars(changed))  # frozen: nobody else can
+            self.__dict__.update(vars(changed))  # setattr does not work: the dataclass is frozen
         return self
 
     def __sklearn_clone__(self) -> Self:
-        # a plain copy, as of any setting; a class of a user's own may have no settings to rebuild it from
+        # a plain copy: a user's own class may have no settings from which it could be rebuilt
         return deepcopy(self)
 
     def shift(self, g: Array, cells: Cells) -> Array | float:
-        """Return the number to subtract from all g for accuracy's sake; it cannot change the distance."""
+        """Return a number to subtract from all g for numerical accuracy; it does not change the distance."""
         return 0.0
 
     def placed(self, g: Array) -> Any:
-        """Do what several methods begin with once: its result may be given to them in place of g."""
+        """Return g prepared for the other methods, which accept the result in place of g.
+
+        It is the place for work that several methods would otherwise repeat."""
         return g
 
     @abstractmethod
@@ -150,14 +154,14 @@ class Distance(ABC):
     def norms(self, g: Array) -> tuple[Array, Array]:
         """Return ‖Φ(g)‖² of each row (n,) and its derivative, where `traits.norms`.
 
-        A row's product with itself is what an unbiased form of d needs beside the sums.
+        An unbiased form of d needs these products of each row with itself, in addition to the sums.
         """
         raise NotImplementedError(f"{type(self).__name__} is no norm of a difference of means")
 
     def curvature_bound(self, g: Array, cells: Cells, D: Array, damping: float) -> Array:
         """Return a diagonal (n,) that bounds the curvature of E_f from above, where `traits.bounded`.
 
-        For methods that move every row on its own. `damping` multiplies the Gauss–Newton part.
+        For methods that move every row separately. `damping` multiplies the Gauss–Newton part.
         """
         raise NotImplementedError(f"{type(self).__name__} has no bound on its curvature")
 
@@ -177,7 +181,7 @@ def _times(r: Array, jacobian: Array) -> Array:
 
 def cell_sum(cells: Cells, values: Array) -> Array:
     """Σ of `values` (n,) over each cell (c,)."""
-    # bin 0 takes the rows of no cell
+    # segment 0 collects the rows that are in no cell
     return segment_sum(values, as_index(cells.code) + 1, cells.n_cells + 1)[1:]
 
 
@@ -193,7 +197,7 @@ def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]
     first, second = cells.pairs[:, 0], cells.pairs[:, 1]
     d, in_a, in_b = distance.compare(means[first], means[second])
     pair_weight = as_array(cells.pair_weight, sums.psi)
-    # every cell collects from the pairs it is in
+    # the derivative of a cell is the sum over the pairs that contain it
     D = segment_dot(pair_weight, as_index(first), cells.n_cells, in_a)
     D = D + segment_dot(pair_weight, as_index(second), cells.n_cells, in_b)
     return xp.sum(pair_weight * d), D / sums.w[:, None]
@@ -210,18 +214,18 @@ def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
 
 
 class Placed(NamedTuple):
-    """Scores placed on a grid, whatever cells they are in: what all of a distance's methods begin with."""
+    """Scores placed on a grid, independent of their cells."""
 
     j: Array  # (n,) the bin
-    f: Array  # (n,) the place inside it
+    f: Array  # (n,) the position inside it
     slope: Array  # (n,) df/dg
 
 
 class Binned(NamedTuple):
-    """Scores in the bins of their cells."""
+    """Scores placed on one grid per cell."""
 
     key: Array  # (n,) which bin of which cell
-    f: Array  # (n,) the place inside the bin
+    f: Array  # (n,) the position inside the bin
     n_cells: int
     n_bins: int
 
@@ -232,7 +236,7 @@ def place(x: Array, j: Array, slope: Array) -> Placed:
 
 
 def binned(placed: Placed, cells: Cells, n_bins: int) -> Binned:
-    """Tell the cells' bins apart."""
+    """Combine each score's bin with its cell."""
     key = (as_index(cells.code) + 1) * n_bins + placed.j
     return Binned(key, placed.f, cells.n_cells, n_bins)
 

@@ -32,30 +32,30 @@ from evenrisk.distances._protocol import (
     row_moments,
 )
 
-# Nodes kept free on either side of the window: what lies outside it is parked there, three nodes away,
-# where it touches no threshold and no node inside.
+# Extra nodes on either side of the window. Scores outside the window are placed on them, three nodes away,
+# where they affect no threshold and no node inside.
 MARGIN = 3
 
 
 @dataclass(frozen=True)
 class GapDistance(Distance):
-    """d = ∫ (F₀(t) − F₁(t))² dt over all thresholds t: the thing we want small, itself.
+    """d = ∫ (F₀(t) − F₁(t))² dt over all thresholds t: the squared gap itself.
 
-    A step has no gradient, so every score is spread on a grid of step Δ with quadratic B-spline weights:
-    ψ_j(s) = B(s/Δ − j). The cumulative sum U of the difference of two cells' means is the gap between
-    their distribution functions at the thresholds t_j = (j + ½)Δ, and d = Σ_j Δ·U_j². As the grid gets
-    finer, d tends to half the squared energy distance.
+    A step function has no useful gradient, so every score is spread on a grid of step Δ by a quadratic
+    B-spline: ψ_j(s) = B(s/Δ − j). The cumulative sum U of the difference of two cells' means is the gap
+    between their distribution functions at the thresholds t_j = (j + ½)Δ, and d = Σ_j Δ·U_j². As the grid
+    gets finer, d tends to half the squared energy distance.
 
     Parameters
     ----------
     n_thresholds : int, default=400
         Number of thresholds on the grid over the window.
     window : (float, float), default=(0, 1)
-        The thresholds that matter, for users who will only ever cut between, say, 0.2 and 0.6.
+        The thresholds that count, for users whose cut-off will always lie between, say, 0.2 and 0.6.
     scale : {"score", "rank"}, default="score"
         "score" integrates over thresholds dt, and falls when all scores are merely squeezed together.
         "rank" integrates over the people, ∫ (F₀ − F₁)² dH with H = ½(F₀ + F₁) (Cramér–von Mises), so
-        that squeezing gains nothing as long as the sd of s is at least ten grid steps. The window stays
+        that squeezing does not lower it as long as the sd of s is at least ten grid steps. The window stays
         in units of s.
     power : float, default=2.0
         p in d = (∫ abs(F₀ − F₁)^p)^(2/p), the squared p-norm of the gap, 2 or more. The larger it is the more
@@ -86,7 +86,7 @@ class GapDistance(Distance):
 
     @property
     def traits(self) -> Traits:
-        """Squares on the score scale are linear in the means, a norm, and bounded; nothing else is."""
+        """With power 2 on the score scale: linear in the means, a norm, and bounded; otherwise none."""
         plain = self.scale == "score" and self.power == 2
         return Traits(linear=plain, norms=plain, bounded=plain)
 
@@ -130,7 +130,7 @@ class GapDistance(Distance):
             in_u = as_array(below - half, a)
         largest = self._norm.largest(u)
         h, slope = self._norm.half(u / largest)
-        # r = largest·R(u/largest): the factor stays in front of R and of its derivative in the mass only
+        # r = largest·R(u/largest): the factor stays with R and its derivative in the mass, not in u
         through_mass = as_array(2 * half, a) * (largest * in_mass * h)[..., None]
         through_u = in_u * (root * slope)[..., None]
         return self._norm.residual(largest, root * h, through_mass + through_u, through_mass - through_u)
@@ -215,7 +215,7 @@ class GapDistance(Distance):
     def _row_sums(self, g: Array, cells: Cells) -> Array:
         """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs of cells."""
         w = cell_weights(cells)[0][:, None]
-        # what one step up of all scores of a cell takes away from its distribution function, (c, nodes)
+        # the decrease of each cell's distribution function per unit that all its scores rise, (c, nodes)
         density = -cumsum(self.rows(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
         first, second = as_index(cells.pairs[:, 0]), as_index(cells.pairs[:, 1])
         both = density[first] + density[second]
@@ -284,6 +284,6 @@ class GapDistance(Distance):
 
 
 def _to_nodes(left: Array, centre: Array, right: Array) -> Array:
-    """Add what each bin gives to the node before it, to its own, and to the node after it."""
+    """Add the contributions of each bin to the node before it, to its own node and to the node after it."""
     edge = 0 * left[:, :1]
     return centre + concat([left[:, 1:], edge], 1) + concat([edge, right[:, :-1]], 1)

@@ -14,13 +14,13 @@ VARIANCE_FLOOR = 1e-8  # relative to the pair's pooled variance
 class GaussianDistance(Distance):
     """d = ½[(δ/σ₀)² + (δ/σ₁)² + (σ₀/σ₁ − σ₁/σ₀)²], δ = μ₀ − μ₁: symmetric KL of two normals.
 
-    ψ(g) = (g, g²) on the **raw** score, shifted by the pooled mean first: plain g² cancels in float32.
+    ψ(g) = (g, g²) on the **raw** score, minus the pooled mean: without this the variance cancels in float32.
     Each variance gets a floor of 1e-8 times the pair's pooled variance ½(σ₀² + σ₁²) + ¼δ².
     """
 
     @property
     def traits(self) -> Traits:
-        """Mean and variance of the scores are all it takes."""
+        """It depends on the mean and variance of the scores only."""
         return Traits(two_moments=True)
 
     def shift(self, g: Array, cells: Cells) -> Array | float:
@@ -43,14 +43,14 @@ class GaussianDistance(Distance):
         delta = a[..., 0] - b[..., 0]
         v0, v1 = _variance(a), _variance(b)
         pooled = 0.5 * (v0 + v1) + 0.25 * delta * delta
-        # where all scores tie, 0/0: the cells are equal and d = 0
+        # where all scores are equal there would be 0/0; the cells are equal and d = 0
         floor = xp.where(pooled > 0, VARIANCE_FLOOR * pooled, 1 + 0 * pooled)
         v0, v1 = v0 + floor, v1 + floor
         r0, r1 = delta / xp.sqrt(2 * v0), delta / xp.sqrt(2 * v1)
         cross = 1 / xp.sqrt(2 * v0 * v1)
         r2 = (v0 - v1) * cross
         zero = 0 * r0
-        # columns: derivatives in δ, σ₀² and σ₁², the floor held apart
+        # columns: derivatives in δ, σ₀² and σ₁², the floor held fixed
         in_delta = xp.stack([1 / xp.sqrt(2 * v0), 1 / xp.sqrt(2 * v1), zero], axis=-1)
         in_v0 = xp.stack([-r0 / (2 * v0), zero, cross - r2 / (2 * v0)], axis=-1)
         in_v1 = xp.stack([zero, -r1 / (2 * v1), -cross - r2 / (2 * v1)], axis=-1)

@@ -20,9 +20,9 @@ from evenrisk.distances._protocol import (
     row_moments,
 )
 
-# Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the bump they stand for.
+# Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the Gaussian bump ψ_j.
 FINE_PER_BANDWIDTH = 32
-SMALLEST_BANDWIDTH = 0.001  # finer bumps than that are empty, and their table fills the memory
+SMALLEST_BANDWIDTH = 0.001  # narrower bumps contain no scores, and their table takes much memory
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class HistogramDistance(Distance):
     bandwidth : float, default=None
         σ_c of the paper. None means 1/n_bins.
     floor : float, default=1e-6
-        Share given to every bin, empty ones too: without it the divergence of a score that leaves a bin
-        empty is infinite. It is part of the definition of d.
+        Share added to every bin, empty ones too: without it the divergence is infinite where a bin is empty.
+        It is part of the definition of d.
 
     Notes
     -----

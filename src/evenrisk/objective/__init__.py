@@ -1,6 +1,6 @@
 """The paper's objective: mean loss + λ/2‖w‖² + η·E_f, first in the scores, then in the parameters.
 
-Everything is differentiated with respect to scores, and pulled back to the parameters once.
+Derivatives are taken with respect to the scores; one last step turns them into those of the parameters.
 """
 
 from evenrisk.objective._linear import LinearObjective, LinearProblem, Problem, linear_scores

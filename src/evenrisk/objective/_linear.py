@@ -1,19 +1,19 @@
-"""The objective of a linear model, a function of its parameters θ, and the way from θ to coefficients of X.
+"""The objective of a linear model as a function of its parameters θ, and how θ becomes coefficients of X.
 
-Three things stand here, from the features to the objective:
+This module has three parts, from the features to the objective:
 
-1. `Columns`: the form in which the columns of X are fitted. A column that is the same in every row says
-   what the intercept says: the two share one direction in which the objective is flat, and a solver that
-   divides by the column's variance, which is rounding, is lost in it. Such a column is left out, and its
-   coefficient is 0; that is the minimum for any ridge, whose intercept is free. A column that varies by
-   little beside its size (a year, an amount of memory) leaves few digits for the part that matters. It is
-   measured from its smallest value, which takes nothing but a constant out of the scores. Both are exact,
-   so that a fit is the same, bit for bit, as without these columns or from another origin. What stays of
-   the column's size is its rounding (in float32 an amount of 1e9 is off by up to 32). Where the other
-   columns already say all the rest of it, a fit would take this rounding for a feature, with coefficients
-   of thousands that cancel. Such a column is replaced by what the others say of it.
-2. Moments of the features, over all rows and cell by cell. They are about the mean and in float64: a column
-   such as a year or an income leaves no digits for its spread in E x².
+1. `Columns`: the form in which the columns of X are fitted. Three kinds of columns need care.
+   A constant column has the same effect as the intercept, so the objective is flat in one direction, and a
+   solver that divides by the column's variance, which is only rounding, fails. Such a column is left out,
+   and its coefficient is 0. That is the minimum for any ridge, because the intercept is not penalised.
+   A column whose range is small compared with its values (a year, an amount of memory) leaves few digits for
+   its variation. It is measured from its smallest value, which changes the scores by a constant only.
+   Both are exact: a fit is the same, bit for bit, as without these columns or with another origin.
+   What remains is the rounding of large values (in float32 an amount of 1e9 is off by up to 32). Where such a
+   column is a linear combination of the others except for its rounding, a fit would use the rounding as a
+   feature, with coefficients of thousands that cancel. Such a column is replaced by that combination.
+2. Moments of the features, over all rows and cell by cell. They are taken about the mean and in float64: the
+   E x² of a column such as a year or an income has no digits left for its variance.
 3. `LinearObjective`: F(θ), its gradient and its curvature, and `LinearProblem`, which adds the columns.
 
 Conventions
@@ -21,7 +21,7 @@ Conventions
 X (n, d) dense or CSR; w (d,) and b the parameters of X; v those of the columns as fitted:
 g = Xw + b = (X − origin)[:, kept]·v + (b + origin·w). θ = (v, b), b only with an intercept; m = len(θ). The
 intercept's 1 is the last entry of x. share (n,) the rows' weights, adding up to 1; μ (d,) the mean of all
-rows, or 0 where the model has no intercept to take it up.
+rows, or 0 where the model has no intercept to absorb it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ import numpy as np
 from evenrisk._xp import Array, as_array, blocks, cast, concat, is_sparse, namespace, to_numpy
 from evenrisk.objective._scores import Penalty, RowLoss, ScoreObjective
 
-FAR = 0.01  # of a column's largest value: below this range it is measured from its smallest one
+FAR = 0.01  # times a column's largest value: a smaller range is measured from its smallest value
 # Scores lose eps·max/range of their digits where b cancels w·x. At eps^⅔ that is about 2e-5 of a raw score in
 # float64 and 2e-2 in float32, and what is left of a column's range is its own rounding.
 CONSTANT = 2 / 3
-NOISY = 1e-4  # of a column's range: while what counts as constant is less, rounding does no harm
+NOISY = 1e-4  # times a column's range: a `resolution` below this does no harm
 WIDTH = 4  # standard deviations in a range
-COLLINEAR = 1e-11  # of a unit variance: a direction with less has no variance but rounding
+COLLINEAR = 1e-11  # times a unit variance: less than this is rounding
 ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
 FULL_METRIC = 256  # features up to which whole (d, d) matrices are formed before the first step
 SINGULAR = 1e-6  # relative ridge on the inverse of the moments
-FEW = 0.5  # share of the rows that bend, below which they are picked out
+FEW = 0.5  # share of rows with curvature, below which only these rows are used
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class Columns:
     origin: np.ndarray  # (d,) float64, 0 for most
     kept: np.ndarray  # (d,) bool
     resolution: np.ndarray  # (d,) float64: a range as small as this is lost in the column's rounding
-    noisy: np.ndarray  # (d,) bool: whether that is much beside the range it has
+    noisy: np.ndarray  # (d,) bool: whether `resolution` is large compared with the column's range
 
     @classmethod
     def of(cls, X: Any, weight: np.ndarray, fit_intercept: bool) -> Columns:
-        """Look at the rows that carry weight; without an intercept every column stays as it is."""
+        """Inspect the rows of positive weight; without an intercept every column stays as it is."""
         d = X.shape[1]
         if not fit_intercept:
             return cls(np.zeros(d), np.ones(d, dtype=bool), np.zeros(d), np.zeros(d, dtype=bool))
@@ -76,7 +76,7 @@ class Columns:
         )
 
     def into(self, X: Any, weight: np.ndarray) -> Any:
-        """(X − origin)[:, kept], noisy columns from the others where those say all of them; or X itself."""
+        """Return (X − origin)[:, kept], noisy columns replaced if others determine them; or X itself."""
         if not self.kept.all():
             X = X[:, np.flatnonzero(self.kept)]
             X = X if is_sparse(X) else np.ascontiguousarray(X)  # BLAS adds up in the order of memory
@@ -106,9 +106,10 @@ class Columns:
 
 
 def _without_rounding(X: Any, weight: np.ndarray, noisy: np.ndarray, resolution: np.ndarray) -> None:
-    """Replace in X those of the noisy columns that are a sum of other columns, but for their rounding.
+    """Replace, in X, noisy columns that are linear combinations of other columns except for rounding.
 
-    From the finest to the coarsest, each is compared with the clean ones and those before it.
+    Noisy columns are taken from the finest to the coarsest. Each is compared with all columns that are not
+    noisy and with the noisy ones before it.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # a column of 1e200
         mean, second = second_moments(X, weight / weight.sum(), centred=True)
@@ -142,9 +143,10 @@ def _within(low: np.ndarray, high: np.ndarray, share: float) -> np.ndarray:
 
 
 def _range(X: np.ndarray, weight: np.ndarray, far: float) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each column, of as many rows as it takes to see that no column is far.
+    """Return the smallest and largest value of each column, from as many rows as are needed.
 
-    More rows never lower the range's share of the largest value: what raises the value widens the range.
+    It stops as soon as no column can be `far`. More rows never lower the ratio of range to largest value: a
+    larger value also widens the range.
     """
     low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
     for block in blocks(weight):
@@ -157,7 +159,7 @@ def _range(X: np.ndarray, weight: np.ndarray, far: float) -> tuple[np.ndarray, n
 
 
 def _sparse_range(X: Any, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each column; 0 and 1 for those with some entries but not all."""
+    """Return the smallest and largest value of each column; 0 and 1 for those with entries in some rows."""
     d = X.shape[1]
     rows = X if weight.all() else X[np.flatnonzero(weight)]
     entries = np.bincount(rows.indices, minlength=d)
@@ -176,7 +178,7 @@ def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray
         X = X.tocsr().astype(np.float64)  # a copy
         X.sum_duplicates()
         mean = X.T @ share * float(centred)
-        # a column with an entry in every row can be taken about its mean and stay as sparse as it is
+        # a column with an entry in every row can be centred without becoming less sparse
         full = np.bincount(X.indices, minlength=d) == X.shape[0]
         X.data -= np.where(full, mean, 0.0)[X.indices]
         rest = X.T @ share * float(centred)
@@ -191,10 +193,10 @@ def second_moments(X: Array, share: Array, *, centred: bool) -> tuple[np.ndarray
 
 
 class CellMoments:
-    """E_f as a function of w alone, for a distance that sees (g, g²) only: free of the number of rows.
+    """E_f as a function of w for a distance that uses (g, g²) only; the cost does not depend on the rows.
 
     With m_c, S_c the mean and covariance of the features in cell c, the scores g = Xw + b have the mean
-    m_cᵀw + b and the variance wᵀS_c w there; b moves all cells alike and drops out.
+    m_cᵀw + b and the variance wᵀS_c w there; b shifts all cells equally and drops out.
     """
 
     def __init__(self, penalty: Penalty, X: Array) -> None:
@@ -202,7 +204,7 @@ class CellMoments:
 
     @classmethod
     def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
-        """Return them if the distance needs no more and the matrices are small, else None."""
+        """Return the moments if they are all the distance needs and the matrices are small, else None."""
         if penalty is None or not penalty.distance.traits.two_moments:
             return None
         on_host = isinstance(X, np.ndarray) or is_sparse(X)
@@ -267,10 +269,9 @@ def _blocks_of_cell(
 
 
 class Problem(Protocol):
-    """What a path over η minimises, and what its minima mean for a model.
+    """What a path over η minimises, and how a minimum θ becomes the attributes of a model.
 
-    `__call__` returns F(θ) and its gradient. `LinearProblem` is the problem of linear models, and others
-    stand in `evenrisk.svm` and `evenrisk.neural_network`.
+    `LinearProblem` is the problem of linear models; `evenrisk.svm` and `evenrisk.neural_network` have others.
     """
 
     scores: ScoreObjective
@@ -311,7 +312,7 @@ class LinearObjective:
 
     @property
     def eps(self) -> float:
-        """Rounding of the scores, relative."""
+        """Relative rounding error of the scores."""
         return float(namespace(self.scores.weight).finfo(self.X.dtype).eps)
 
     def with_eta(self, eta: float) -> Self:
@@ -372,7 +373,7 @@ class LinearObjective:
         """H += Σ bend·xxᵀ over the rows of a block."""
         xp = namespace(bend)
         rows: Any = block
-        (bent,) = xp.nonzero(bend)  # of a hinge few rows
+        (bent,) = xp.nonzero(bend)  # few rows, with a smoothed hinge
         if bent.shape[0] < FEW * bend.shape[0]:
             rows, bend = block.start + bent, bend[bent]
         root = xp.sqrt(bend)
@@ -399,9 +400,9 @@ class LinearObjective:
     def metric(self) -> np.ndarray:
         """Return a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
 
-        With the whole matrix the solver sees standardised, uncorrelated features whatever units they
-        came in; it costs a few evaluations while d is small. It is 0 along directions in which no row differs
-        from another (duplicated columns, one-hot sets), so that a solver stays where it began there.
+        With the whole matrix the solver sees standardised, uncorrelated features whatever their units; while
+        d is small it costs as much as a few evaluations. It is 0 along directions in which the rows do not
+        differ (duplicated columns, one-hot sets), so that a solver does not move in them.
         """
         ridge = np.full(self.n_parameters, self.alpha)
         ridge[self.n_features :] = 0.0
@@ -422,7 +423,7 @@ class LinearObjective:
 
     @cached_property
     def row_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """μ and E (x − μ)(x − μ)ᵀ; μ = 0 where there is no intercept to take it up."""
+        """μ and E (x − μ)(x − μ)ᵀ; μ = 0 where there is no intercept to absorb it."""
         share = self.scores.weight / self.scores.total
         return second_moments(self.X, share, centred=self.fit_intercept)
 
@@ -446,7 +447,7 @@ class LinearObjective:
 
 
 class LinearProblem(LinearObjective):
-    """`LinearObjective` of the columns of X as they are fitted, and the coefficients that X itself gets."""
+    """A `LinearObjective` of X in the form of `Columns`, and its coefficients in terms of X itself."""
 
     def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
         self.columns = Columns.of(X, scores.weight, fit_intercept)
@@ -462,7 +463,7 @@ class LinearProblem(LinearObjective):
         return {"coef_": w[None, :], "intercept_": np.array([b], dtype=self.dtype)}
 
     def theta_of(self, coef: np.ndarray, intercept: float) -> np.ndarray | None:
-        """Return the θ of coefficients of X, to start from; None where they are of other columns."""
+        """Return the θ of given coefficients of X, to start from; None if their number differs."""
         if len(coef) != len(self.columns.kept):
             return None
         w, b = self.columns.parameters(coef.astype(np.float64), intercept)
@@ -471,11 +472,12 @@ class LinearProblem(LinearObjective):
 
 def linear_scores(X: Any, w: np.ndarray, b: float) -> np.ndarray:
     """Return Xw + b for rows to predict."""
-    # equal rows must tie: BLAS adds up in another order at the edges of its tiles, an ulp apart. As fast
+    # Equal rows must tie. BLAS adds in another order at the edges of its tiles, so that equal rows could
+    # differ by an ulp; einsum does not, and is as fast.
     g = X @ w if is_sparse(X) else np.einsum("ij,j->i", X, w)
     return np.asarray(g + b)
 
 
 def _positive(square: np.ndarray) -> np.ndarray:
-    """Put 1 where a column is all zeros."""
+    """Replace 0, the mean square of a column of zeros, by 1."""
     return np.where(square > 0, square, 1.0)

@@ -7,8 +7,8 @@ The derivative of the penalty needs the sums of *all* rows, so an evaluation rea
 * round 2 adds over rows again, now that D is known: the gradient, or the curvature.
 
 Sums add over any parts of the rows. Whoever holds the rows (NumPy in blocks that stay in cache, a GPU tensor,
-the partitions of a cluster) runs both rounds on its own rows and passes sums on. The methods below say of
-themselves which round they are. Nothing here is NumPy's own: arrays stay in the library they came in.
+the partitions of a cluster) runs both rounds on its own rows and passes sums on. The docstrings below say
+which round a method belongs to. Nothing here depends on NumPy: results are arrays of the input's library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
-KEPT_ROWS = 2_000_000  # up to which the places of the scores are kept for round 2, 24 bytes a row
+KEPT_ROWS = 2_000_000  # up to which `Distance.placed` is kept for round 2, 24 bytes a row
 
 
 class RowLoss(Protocol):
@@ -48,12 +48,12 @@ class RowLoss(Protocol):
 
 @dataclass(frozen=True)
 class SummedScores:
-    """What round 1 of the penalty leaves for round 2."""
+    """The results of round 1 of the penalty, which round 2 needs."""
 
     g: Array  # (n,)
     shift: Array | float
     psi: Array  # (c, p) Σ w ψ
-    placed: list[Any]  # what the distance made of every block's scores; empty where there are too many rows
+    placed: list[Any]  # `Distance.placed` of every block; empty where there are too many rows
 
 
 class Penalty:
@@ -101,8 +101,8 @@ class Penalty:
     def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
         """Round 2: return JᵀJ (m, m) for g = θ[part], part (n,) in 0 … m − 1.
 
-        It is `curvature` where X is the one-hot form of `part`. Each cell is split by part, so that a row
-        costs the same however many parts there are.
+        This is `curvature` with the one-hot form of `part` as X. Each cell is split by part, so that the cost
+        of a row does not depend on the number of parts.
         """
         slopes: Array = 0
         n_fine = self.cells.n_cells * n_parts
@@ -165,11 +165,11 @@ class ScoreObjective:
         return self.evaluate(g)[:2]
 
     def evaluate(self, g: Array) -> tuple[float, Array, SummedScores | None]:
-        """Return F(g), ∂F/∂g (n,) and round 1 of the penalty, which its curvature at g needs too."""
+        """Return F(g), ∂F/∂g (n,) and the results of round 1, which the curvature at g needs too."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
-        for block in blocks(g):  # round 1, and what round 2 needs of the loss: one call has both
+        for block in blocks(g):  # both rounds of the loss, whose value and gradient come from one call
             value, slope = self.loss.rows(block).value_gradient(self.y[block], g[block])
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))

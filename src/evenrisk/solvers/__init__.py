@@ -1,4 +1,4 @@
-"""Solvers: they minimise a function of parameters and know nothing of scores, losses or groups."""
+"""Solvers: they minimise a function of parameters, without knowing about scores, losses or groups."""
 
 from evenrisk.solvers.descent import RENEW, Solution, lbfgs, newton, ridged_inverse
 from evenrisk.solvers.momentum import momentum

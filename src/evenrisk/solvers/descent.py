@@ -1,7 +1,8 @@
 """L-BFGS and Newton's method: descent with a memory of the last steps.
 
-A step is −M·gradient. M is a guess of the inverse curvature, corrected by what the last steps have shown of
-it (the two-loop recursion). L-BFGS keeps one guess; Newton's method takes a new one every `renew` steps.
+A step is −M·gradient. M is a guess of the inverse curvature, corrected by the changes of the gradient over
+the last steps (the two-loop recursion). L-BFGS keeps one guess; Newton's method takes a new one every
+`renew` steps.
 
 The line search accepts a step by slopes, not only by values. SciPy's routine stops as soon as a step no
 longer lowers the value in float64. Near a minimum the value falls with the *square* of the gradient, so
@@ -10,10 +11,11 @@ step may also be accepted because the slope along it is right while the value ha
 Hager and Zhang (2005); gradients of 1e-9 and less are reached.
 
 Newton's matrix. Each of our distances is d = ‖r‖², so the objective has the curvature Xᵀℓ''X + λ + 2η·JᵀJ,
-J = ∂r/∂θ, plus a rest, Σ r·∂²r/∂θ², that Gauss–Newton leaves out. At a strong penalty the rest is not
-small, and on a grid of thresholds it is rough: trust regions crept both with it and without it (hundreds of
-steps on Adult under equalized odds). So the matrix is only the first guess M: the steps taken tell what
-matters of the rest, and the matrix, which costs as much as several gradients, is formed only now and then.
+J = ∂r/∂θ, plus a remainder, Σ r·∂²r/∂θ², that Gauss–Newton leaves out. With a strong penalty the remainder
+is not small, and on a grid of thresholds it is rough: trust-region methods were slow with it and without it
+(hundreds of steps on Adult under equalized odds). So the matrix is only the first guess M. The steps taken
+correct it for the remainder. The matrix costs as much as several gradients, so it is formed only every
+`renew` steps.
 
 Conventions
 -----------
@@ -41,7 +43,7 @@ PATIENCE = 20  # steps in a row that change nothing but the last digits
 MAX_TRIALS = 40  # evaluations of one line search
 RENEW = 20  # steps after which Newton's method takes the curvature again
 SINGULAR = 1e-10  # ridge on unit scales: collinear columns (one-hot sets) have directions without curvature
-ROUNDING = 1e-15  # of a diagonal entry: what is left of it after elimination is no less
+ROUNDING = 1e-15  # times a diagonal entry: the least that may remain of it after elimination
 
 Memory = deque[tuple[np.ndarray, np.ndarray]]  # (step, change of the gradient), the last one last
 
@@ -72,7 +74,7 @@ def lbfgs(
     noise: float = NOISE,
     verbose: int = 0,
 ) -> Solution:
-    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or its diagonal (m,)."""
+    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or diagonal (m,)."""
     guess = np.ones(theta.shape) if metric is None else metric
     limits = _Limits(tol, max_iter, noise, verbose)
     return _descend("lbfgs", fun, theta, lambda _: guess, sys.maxsize, limits)
@@ -89,9 +91,9 @@ def newton(
     noise: float = NOISE,
     verbose: int = 0,
 ) -> Solution:
-    """Minimise fun(θ); `curvature` gives a positive semi-definite stand-in for its Hessian at θ (m, m).
+    """Minimise fun(θ); `curvature` returns a positive semi-definite approximation of its Hessian at θ (m, m).
 
-    It is asked where the descent begins and after every `renew` steps.
+    It is called at the start and after every `renew` steps.
     """
     ridge = max(SINGULAR, noise)
     limits = _Limits(tol, max_iter, noise, verbose)
@@ -125,12 +127,12 @@ def _descend(
     renew: int,
     limits: _Limits,
 ) -> Solution:
-    """Minimise fun(θ); `metric` gives M at a point, (m, m) or its diagonal (m,).
+    """Minimise fun(θ); `metric` returns M at a point, (m, m) or its diagonal (m,).
 
-    It is asked again after `renew` steps, and where no step along it lowers the value.
+    It is called again after `renew` steps, and where no step along −M·gradient lowers the value.
 
-    Where no step lowers the value any more and the best one promises less than the value's own rounding
-    (`noise`, relative), the solver has converged as far as the arithmetic goes.
+    If no step lowers the value any more and the predicted decrease is below the rounding of the value
+    (`noise`, relative), the solver has converged as far as floating point allows.
     """
     tol, max_iter, noise, verbose = limits
     memory: Memory = deque(maxlen=MEMORY)
@@ -143,18 +145,18 @@ def _descend(
         step = _direction(at.gradient, memory, M)
         promise = -float(at.gradient @ step)
         rounding = noise * max(abs(at.value), 1e-3)
-        # with nothing to remember M is a guess, and a step that promises much is a bold one
+        # without remembered steps M is only a guess: shorten a step with a large predicted decrease
         length = 1.0 if memory else 1 / (1 + max(promise, 0.0) ** 0.5)
         found = _line_search(fun, at, step, length, rounding)
         if found is None:
             at_rounding = 0 <= promise <= rounding
             if not memory and age == 0:
-                break  # not even straight downhill
+                break  # no decrease even with a new M and no memory
             memory.clear()
             age = renew if age else 0
             continue
         memory.append((found.theta - at.theta, found.gradient - at.gradient))
-        # a step within rounding is still a good one if it and its like bring the gradient down
+        # a step whose decrease is lost in rounding counts as progress if the gradient has halved since `mark`
         if at.value - found.value > rounding or found.norm <= 0.5 * mark:
             idle, mark = 0, found.norm
         else:
@@ -189,7 +191,7 @@ def _apply(metric: np.ndarray, v: np.ndarray) -> np.ndarray:
 def _line_search(
     fun: Function, at: _Point, step: np.ndarray, length: float, rounding: float
 ) -> _Point | None:
-    """Find a weak Wolfe point along `step` by bracketing; None if there is none to be had."""
+    """Return a weak Wolfe point along `step`, found by bracketing, or None if none is found."""
     slope = float(at.gradient @ step)
     if not slope < 0:
         return None
@@ -211,14 +213,14 @@ def _line_search(
 
 
 def _low_enough(change: float, slope: float, new_slope: float, length: float, rounding: float) -> bool:
-    """Whether the value fell as it should; or, within rounding of the old one, the slope says so."""
+    """Whether the value fell enough or, where rounding hides its change, the slope shows that it did."""
     if change <= DECREASE * length * slope:
         return True
     return change <= rounding and new_slope <= (2 * DECREASE - 1) * slope
 
 
 def _next_length(low: float, slope_low: float, high: float, slope_high: float) -> float:
-    """Double while nothing bounds the step; then the zero of the slope by secant, kept inside; else halve."""
+    """Double while there is no upper bound; then the secant's zero of the slope if possible, else halve."""
     if not np.isfinite(high):
         return 2 * low
     width = high - low
@@ -229,10 +231,10 @@ def _next_length(low: float, slope_low: float, high: float, slope_high: float) -
 
 
 def ridged_inverse(H: np.ndarray, ridge: float) -> np.ndarray:
-    """(H + ridge)⁻¹; the last parameter is eliminated first and the ridge put on what is left of the others.
+    """(H + ridge)⁻¹; the last parameter is eliminated first, and the ridge is added to what remains.
 
-    The last one is the intercept, where there is one: a column far from 0 (a year, an income) looks like it,
-    and a ridge on the whole matrix would drown what the column has of its own.
+    The last one is the intercept, if there is one. A column far from 0 (a year, an income) is nearly
+    collinear with it, and a ridge on the whole matrix would be larger than the column's own variation.
     """
     if not np.isfinite(H).all():
         return np.ones(len(H))
@@ -247,7 +249,7 @@ def ridged_inverse(H: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def _inverse(H: np.ndarray, diagonal: np.ndarray, ridge: float) -> np.ndarray:
-    """(H + ridge·diagonal)⁻¹; the ridge grows until rounding lets the matrix be positive."""
+    """(H + ridge·diagonal)⁻¹; the ridge grows until the matrix is numerically positive definite."""
     root = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scale = np.outer(root, root)
     while True:

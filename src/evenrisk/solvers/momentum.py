@@ -6,7 +6,7 @@ import numpy as np
 
 from evenrisk.solvers.descent import Function, Solution, log_iteration
 
-RUNAWAY = 1e20  # gradient from which there is no way back, and the next may overflow
+RUNAWAY = 1e20  # a larger gradient has diverged, and the next one may overflow
 
 
 def momentum(
@@ -21,7 +21,7 @@ def momentum(
 ) -> Solution:
     """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps.
 
-    Where the curvature is so large that every step leads further away, the start is returned.
+    If the steps diverge because the curvature is too large, the start is returned.
     """
     start, velocity = theta, np.zeros(theta.shape)
     first, last = learning_rate

@@ -81,9 +81,9 @@ class FairKernelSVC(PenalisedClassifier):
         settings such as ``GapDistance(window=(0.2, 0.6))``.
     eta : float, default=1.0
         Weight of the penalty. 0 is the plain machine and needs no ``sensitive_features``. On COMPAS the
-        kernel machine wants 10 to 20 for a strong effect.
+        kernel machine needs 10 to 20 for a strong effect.
     kernel : {"rbf", "linear", "poly", "precomputed"} or callable, default="rbf"
-        A callable takes two matrices of rows, (n, d) and (r, d), and gives the (n, r) kernel values, as in
+        A callable takes two matrices of rows, (n, d) and (r, d), and returns the (n, r) kernel values, as in
         ``SVC``. With "precomputed" X is the kernel matrix: (n, n) to fit, (rows, n) to predict.
     gamma : float, "scale" or "auto", default=0.5
         γ in exp(−γ‖x − z‖²) and (γ·xᵀz + coef0)^degree. 0.5 is the paper's, for standardised features;
@@ -98,16 +98,15 @@ class FairKernelSVC(PenalisedClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
         weights that make both labels count the same. A label that the dict does not name has weight 1. They
-        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
-        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
+        multiply `sample_weight` in the loss alone. The comparison of groups and `calibration` do not use
+        them, so a calibrated 0.5 is a risk of 0.5 whatever these weights are.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
-        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
-        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
-        more freely and wants thousands of rows. Weights that are whole multiples of the smallest one count
-        rows here (on average up to ten); others are scaled to a mean of 1.
-        A kernel machine may learn its rows by heart, so the map is fitted to scores of rows held out by five
-        more fits.
+        model, so that s estimates a risk; `max_gap` and `rank_gap` do not change. "sigmoid" is a line
+        (Platt's scaling), folded into the coefficients; "isotonic" is more flexible and needs thousands of
+        rows. Weights that are whole multiples of the smallest one (on average up to ten times it) are read
+        as numbers of rows here; other weights are scaled to a mean of 1.
+        A kernel machine may memorise its rows, so the map is fitted to held-out scores from five more fits.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
     n_components : int or None, default=None
@@ -122,12 +121,12 @@ class FairKernelSVC(PenalisedClassifier):
     fit_intercept : bool, default=True
         Whether to fit b in g = f(x) + b.
     max_iter : int, default=5000
-        Most iterations at each point of the path over eta.
+        Largest number of iterations at each point of the path over eta.
     tol : float, default=1e-6
         Stop when no entry of the gradient is larger and, for the hinge, its value is within this share of
         the smooth lower bound's.
     warm_start : bool, default=False
-        Start from the last fit instead of walking eta up from the unpenalised one.
+        Start from the last fit instead of following the path from the unpenalised fit up to eta.
     random_state : int, RandomState instance or None, default=None
         Chooses the landmarks where `n_components` is given; the exact form is deterministic.
     verbose : int, default=0
@@ -142,7 +141,7 @@ class FairKernelSVC(PenalisedClassifier):
     support_ : ndarray of shape (r,)
         With a precomputed kernel, their places among the training rows.
     intercept_ : ndarray of shape (1,)
-        The intercept b; without one 0, or what a sigmoid calibration adds.
+        The intercept b. Without `fit_intercept` it is 0, or what a sigmoid calibration adds.
     gamma_ : float
         The γ used.
     classes_ : ndarray of shape (2,)
@@ -169,10 +168,10 @@ class FairKernelSVC(PenalisedClassifier):
     Notes
     -----
     Let m be the number of distinct rows of X and r the numerical rank of their kernel matrix (COMPAS: 3,694
-    training rows, m ≈ 1,250, r ≈ 450). The exact form takes 32·m² bytes for a moment and 8·m·r for the rest
-    of the fit, O(m²·r) time once and O(m·r) per evaluation, r³ every fiftieth; it refuses where 32·m² bytes
-    are not to be had. With ``n_components=p`` it takes two to three times 8·n·p bytes, O(n·p²) time once and
-    O(n·p) per evaluation. A prediction costs r kernel values.
+    training rows, m ≈ 1,250, r ≈ 450). The exact form takes 32·m² bytes at first and 8·m·r for the rest of
+    the fit, O(m²·r) time once and O(m·r) per evaluation, r³ every fiftieth; it raises MemoryError where 32·m²
+    bytes are not available. With ``n_components=p`` it takes two to three times 8·n·p bytes, O(n·p²) time
+    once and O(n·p) per evaluation. A prediction costs r kernel values.
 
     Examples
     --------
@@ -291,7 +290,7 @@ class FairKernelSVC(PenalisedClassifier):
         return np.float64
 
     def _merges(self) -> bool:
-        return not self._precomputed  # its columns are rows too
+        return not self._precomputed  # the columns of a precomputed kernel are rows too
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -327,7 +326,7 @@ class FairKernelSVC(PenalisedClassifier):
         )
 
     def _start(self, problem: KernelProblem) -> np.ndarray | None:
-        """Return the last fit's function in the new coordinates under warm_start, if it fits."""
+        """Return the last fit as θ of this problem if warm_start is set and shapes agree, else None."""
         name = "support_" if self._precomputed else "support_vectors_"
         old = getattr(self, name, None) if self.warm_start else None
         if old is None or old.shape[1:] != problem.reduction.support.shape[1:]:
@@ -347,22 +346,22 @@ class FairKernelSVC(PenalisedClassifier):
 
     def _unseen_scores(self, problem: KernelProblem, point: PathPoint, data: TrainingData) -> np.ndarray:
         g = problem.raw_scores(point.solution.theta)
-        fold = np.arange(len(g)) % FOLDS  # merged rows are in an order of their own: no chance needed
+        fold = np.arange(len(g)) % FOLDS  # merged rows are ordered by value: no random draw needed
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the machine's own fit says it
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the fit itself has warned
             return self._cross_fitted(g, point.eta, data, fold)
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         support = self.support_ if self._precomputed else self.support_vectors_
         alpha, kernel = self.dual_coef_[0], self._kernel(self.gamma_)
         step = max(BLOCK_BYTES // (8 * len(alpha)), 1)
-        first, index = distinct_rows(X)  # equal rows must tie, and BLAS alone would leave them an ulp apart
+        first, index = distinct_rows(X)  # equal rows must tie; with BLAS alone they could differ by an ulp
         X = X[first]
         parts = [kernel(X[start : start + step], support) @ alpha for start in range(0, X.shape[0], step)]
         return (np.concatenate(parts) + self.intercept_[0])[index]
 
     def _rows_and_kernel(self, X: Any, gamma: float) -> tuple[Any, Kernel]:
-        """Return what a kernel compares while fitting: rows of X or, precomputed, their places in it."""
+        """Return what a kernel compares, rows of X or (precomputed) their indices, and the kernel."""
         if not self._precomputed:
             return X, self._kernel(gamma)
         if X.shape[0] != X.shape[1]:
@@ -370,7 +369,7 @@ class FairKernelSVC(PenalisedClassifier):
         return np.arange(X.shape[0]), lambda i, j: X[np.ix_(i, j)]
 
     def _kernel(self, gamma: float) -> Kernel:
-        """Return k for rows of features; precomputed, the columns of the support."""
+        """Return k for rows of features; if precomputed, it selects the columns of the support."""
         return kernel_function(self.kernel, gamma, self.degree, self.coef0)
 
     def _landmarks(self, points: np.ndarray) -> np.ndarray:

@@ -1,12 +1,12 @@
-"""Kernels, and a kernel machine as a linear one: the kernel's numerical rank, and the way back.
+"""Kernels, and how a kernel machine becomes a linear model with as many features as the kernel's rank.
 
 Conventions
 -----------
 k(x, z) a kernel; m landmarks, K (m, m) their kernel matrix. Pivoted Cholesky finds r pivots S among them and
 T (r, r) lower triangular with K ≈ k(·, S) T⁻ᵀ T⁻¹ k(S, ·), no entry off by more than a tolerance. So
 φ(x) = T⁻¹ k(S, x) are r features, ‖w‖ is the norm of f(x) = wᵀφ(x) in the kernel's space, and
-f = Σ_j α_j k(S_j, ·) with α = T⁻ᵀ w. With all points as landmarks this is the exact machine, with some of
-them Nyström's; nothing else differs.
+f = Σ_j α_j k(S_j, ·) with α = T⁻ᵀ w. If all points are landmarks this is the exact machine, if some are it is
+Nyström's approximation; nothing else differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KERNELS = ("rbf", "linear", "poly", "precomputed")
 
 
 def kernel_function(kernel: Any, gamma: float, degree: int, coef0: float) -> Kernel:
-    """Return k(X, Z) for rows of features; precomputed, X holds k already and Z says which columns."""
+    """Return k(X, Z) for rows of features; if precomputed, X holds k already and Z has the column indices."""
     if callable(kernel):
         return lambda X, Z: np.asarray(kernel(X, Z), dtype=np.float64)
     if kernel == "precomputed":
@@ -54,7 +54,7 @@ def gamma_value(gamma: Any, X: Any, weight: np.ndarray) -> float:
 
 
 def _rbf(X: Any, Z: Any, gamma: float) -> np.ndarray:
-    """exp(−γ‖x − z‖²), dense rows about one of them: far from 0, ‖x‖² leaves no digits for ‖x − z‖²."""
+    """exp(−γ‖x − z‖²). Dense rows are centred: far from 0, ‖x‖² would leave no digits for ‖x − z‖²."""
     if not (is_sparse(X) or is_sparse(Z)):
         X, Z = X - Z[:1], Z - Z[:1]
     return rbf_kernel(X, Z, gamma=gamma)
@@ -94,7 +94,7 @@ class Reduction:
         product = K @ v
         rounding = m * float(np.finfo(np.float64).eps) * largest
         tolerance = max(SCORE_ACCURACY * tol * alpha, rounding)
-        factor, pivots, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)  # in the place of K
+        factor, pivots, rank, _ = dpstrf(K.T, tol=tolerance, lower=1, overwrite_a=1)  # overwrites K
         kept = pivots[: max(rank, 1)] - 1
         T = np.tril(factor[: len(kept), : len(kept)])
         del K, factor
@@ -123,7 +123,7 @@ class Reduction:
 
 
 class SharedRows:
-    """Rows of `base` (m, r) by index (n,): X[i] = base[index[i]], multiplied without being written out."""
+    """A matrix with repeated rows, X[i] = base[index[i]], that is multiplied without being built."""
 
     def __init__(self, base: np.ndarray, index: np.ndarray) -> None:
         self.base, self.index = base, index
@@ -169,7 +169,7 @@ def _refuse_asymmetric(K: np.ndarray) -> None:
 
 
 def _refuse_indefinite(error: np.ndarray, tolerance: float) -> None:
-    """Compare K with what its Cholesky factor gives back, along one direction: O(m²) and enough."""
+    """Raise an error if K is not the product of its Cholesky factors, tested in one direction: O(m²)."""
     worst = float(np.abs(error).max(initial=0.0))
     if worst > tolerance:
         raise ValueError(

@@ -44,21 +44,21 @@ class FairLinearSVC(PenalisedClassifier):
         settings such as ``GapDistance(window=(0.2, 0.6))``.
     eta : float, default=1.0
         Weight of the penalty. 0 is the plain machine and needs no ``sensitive_features``. On COMPAS the gap
-        distance wants 5 to 20, the histogram jumps to a constant score between 1 and 5.
+        distance needs 5 to 20; with the histogram the scores collapse to a constant between 1 and 5.
     alpha : float or None, default=None
         Weight of the ridge term, not applied to the intercept; None is the paper's 1/(10·Σ weights).
         ``SVC(kernel="linear", C=1/(alpha·n))`` is the same machine at ``eta=0``.
     class_weight : dict, "balanced" or None, default=None
         Weights of the labels in the loss, as in scikit-learn: a dict from label to weight, or "balanced" for
         weights that make both labels count the same. A label that the dict does not name has weight 1. They
-        multiply `sample_weight` in the loss alone: the comparison of groups and `calibration` count people as
-        they are, so that a calibrated 0.5 is a risk again and no longer follows these weights.
+        multiply `sample_weight` in the loss alone. The comparison of groups and `calibration` do not use
+        them, so a calibrated 0.5 is a risk of 0.5 whatever these weights are.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the raw scores for all groups, fitted to the training data after the
-        model, so that s estimates a risk and 0.5 means something again; `max_gap` and `rank_gap` stay as they
-        are. "sigmoid" is a line (Platt's scaling), folded into the coefficients; "isotonic" follows the data
-        more freely and wants thousands of rows. Weights that are whole multiples of the smallest one count
-        rows here (on average up to ten); others are scaled to a mean of 1.
+        model, so that s estimates a risk; `max_gap` and `rank_gap` do not change. "sigmoid" is a line
+        (Platt's scaling), folded into the coefficients; "isotonic" is more flexible and needs thousands of
+        rows. Weights that are whole multiples of the smallest one (on average up to ten times it) are read
+        as numbers of rows here; other weights are scaled to a mean of 1.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         The squared hinge is smooth and faster to fit; it is not the paper's.
     solver : {"auto", "lbfgs", "newton", "momentum"}, default="auto"
@@ -70,14 +70,14 @@ class FairLinearSVC(PenalisedClassifier):
     fit_intercept : bool, default=True
         Whether to fit b in g = Xw + b.
     max_iter : int, default=5000
-        Most iterations at each point of the path over eta.
+        Largest number of iterations at each point of the path over eta.
     tol : float, default=1e-6
         Stop when no entry of the gradient is larger and, for the hinge, its value is within this share of
-        the smooth lower bound's; 1.2e-5 at the least where X is float32.
+        the smooth lower bound's; not below 1.2e-5 where X is float32.
     warm_start : bool, default=False
-        Start from the last fit instead of walking eta up from the unpenalised one.
+        Start from the last fit instead of following the path from the unpenalised fit up to eta.
     random_state : int, RandomState instance or None, default=None
-        Not used: the solvers are deterministic. It is there so that one grid serves all estimators.
+        Not used: the solvers are deterministic. It exists so that all estimators accept it.
     verbose : int, default=0
         1 writes one line per iteration to standard error.
 
@@ -86,7 +86,7 @@ class FairLinearSVC(PenalisedClassifier):
     coef_ : ndarray of shape (1, d)
         The weights w.
     intercept_ : ndarray of shape (1,)
-        The intercept b; without one 0, or what a sigmoid calibration adds.
+        The intercept b. Without `fit_intercept` it is 0, or what a sigmoid calibration adds.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)

@@ -1,11 +1,11 @@
-"""How much memory there is, so that a kernel matrix is refused before it brings the machine down."""
+"""How much memory is available, so that a kernel matrix that is too large is refused in time."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-UNKNOWN = 4 * 2**30  # where the system does not tell
+UNKNOWN = 4 * 2**30  # where the system does not say
 CONTROL_GROUP = Path("/sys/fs/cgroup")
 
 
@@ -36,7 +36,7 @@ def _control_group() -> int | None:
 
 
 def _droppable() -> int:
-    """Bytes of cached files: they count as used, and go when memory is wanted."""
+    """Bytes of cached files: they count as used, but are freed when memory is needed."""
     try:
         lines = (CONTROL_GROUP / "memory.stat").read_text().splitlines()
         return int(dict(line.split() for line in lines)["inactive_file"])
