@@ -523,3 +523,19 @@ def test_nothing_warns_but_small_cells():
         profile.test(20, random_state=0)
         profile.certify(0.2)
         profile.discrimination(random_state=0)
+
+
+@pytest.mark.parametrize("scale", [2.0**-700, 2.0**700])
+def test_the_unit_of_the_weights_changes_no_bit(scale):
+    """Squares of such weights are 0 or infinite: they are brought to size first, by a power of two."""
+    rng = np.random.default_rng(0)
+    score, group, weight = rng.random(90), np.repeat(["a", "b"], 45), rng.uniform(1, 2, 90)
+    profiles = [
+        threshold_profile(None, score, sensitive_features=group, sample_weight=w)
+        for w in (weight, scale * weight)
+    ]
+    ours, theirs = (profile.band(0.9, n_resamples=50, random_state=0) for profile in profiles)
+    assert np.array_equal(ours.lower, theirs.lower)
+    assert np.array_equal(ours.upper, theirs.upper)
+    p = [profile.test(n_permutations=50, random_state=0).p_value for profile in profiles]
+    assert p[0] == p[1]
