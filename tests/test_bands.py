@@ -530,8 +530,9 @@ def test_the_unit_of_the_weights_changes_no_bit(scale):
     """Squares of such weights are 0 or infinite: they are brought to size first, by a power of two."""
     rng = np.random.default_rng(0)
     score, group, weight = rng.random(90), np.repeat(["a", "b"], 45), rng.uniform(1, 2, 90)
+    y = (rng.random(90) < score).astype(int)
     profiles = [
-        threshold_profile(None, score, sensitive_features=group, sample_weight=w)
+        threshold_profile(y, score, sensitive_features=group, sample_weight=w)
         for w in (weight, scale * weight)
     ]
     ours, theirs = (profile.band(0.9, n_resamples=50, random_state=0) for profile in profiles)
@@ -539,3 +540,6 @@ def test_the_unit_of_the_weights_changes_no_bit(scale):
     assert np.array_equal(ours.upper, theirs.upper)
     p = [profile.test(n_permutations=50, random_state=0).p_value for profile in profiles]
     assert p[0] == p[1]
+    areas = [profile.discrimination().overall for profile in profiles]
+    assert areas[0].value == pytest.approx(areas[1].value, rel=1e-12)
+    assert areas[0].low == pytest.approx(areas[1].low, rel=1e-12)
