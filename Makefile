@@ -2,6 +2,9 @@
 # uv makes that a matter of seconds; a machine without it gets it by pip.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export UV_LINK_MODE ?= copy
+# uv installs sources alone: where Python may not keep what it compiles, each of the tests' many processes
+# compiles pandas, scipy and scikit-learn anew, which takes two seconds.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
