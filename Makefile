@@ -38,7 +38,7 @@ reproduce: $(VENV)/.core  ## the paper's experiment on the shipped COMPAS data: 
 	$(BIN)/evenrisk reproduce
 
 test: lint  ## lint, then all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff, ruff format and mypy
 	$(BIN)/ruff check .
@@ -64,7 +64,7 @@ test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.to
 	$(PYTHON) -m venv .venv-minimum
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --resolution lowest-direct -e .
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
-	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
+	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider
 
 benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (idle machine, please)
 	$(BIN)/python benchmarks/penalty_cost.py
