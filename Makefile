@@ -2,6 +2,9 @@
 # uv makes that a matter of seconds; a machine without it gets it by pip.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 export UV_LINK_MODE ?= copy
+# uv installs sources alone: where Python may not keep what it compiles, each of the tests' many processes
+# compiles pandas, scipy and scikit-learn anew, which takes two seconds.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +38,7 @@ reproduce: $(VENV)/.core  ## the paper's experiment on the shipped COMPAS data: 
 	$(BIN)/evenrisk reproduce
 
 test: lint  ## lint, then all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff, ruff format and mypy
 	$(BIN)/ruff check .
@@ -61,7 +64,7 @@ test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.to
 	$(PYTHON) -m venv .venv-minimum
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --resolution lowest-direct -e .
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
-	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 -p no:cacheprovider
+	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider
 
 benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (idle machine, please)
 	$(BIN)/python benchmarks/penalty_cost.py

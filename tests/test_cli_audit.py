@@ -88,9 +88,23 @@ DECILES = ("--score", "decile_score", "--group", "race")
     ],
 )
 def test_the_gate(folder, options, status, words):
+    done = run(folder / "compas.csv", *DECILES, *options)
+    assert done.exit_code == status, done.stderr
+    assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (["--max-gap", "0.05"], 1, b"FAIL  decile_score, demographic parity: max gap 0.245 exceeds 0.05"),
+        (["--max-gap", "0.25"], 0, b"PASS  decile_score, demographic parity: max gap 0.245 is within 0.25"),
+        (["--max-gap", "1.5"], 2, b"--max-gap must be a number above 0 and at most 1, got 1.5"),
+    ],
+)
+def test_the_gate_as_a_process(folder, options, status, words):
     done = process(folder / "compas.csv", *DECILES, *options)
     assert done.returncode == status, done.stderr
-    assert words in (done.stdout + done.stderr).decode()
+    assert words in done.stdout + done.stderr
 
 
 def test_the_gate_looks_at_every_score_under_every_rule_named(folder, tmp_path):

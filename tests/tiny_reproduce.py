@@ -3,6 +3,7 @@
 from functools import partial
 
 from evenrisk import cli, paper
+from evenrisk.paper import protocol
 from evenrisk.paper.protocol import Row
 
 ROWS = (
@@ -14,6 +15,9 @@ ROWS = (
 )
 BOUNDS = {"demographic_parity": (0.0, 0.005, 0.01), "equalized_odds": (0.05,)}  # the last does not bind
 TINY = partial(paper.Protocol, rows=ROWS, bounds=BOUNDS)
+
+if __name__ in ("__main__", "__mp_main__"):  # the command, and each of its workers
+    protocol.PERMUTATIONS = 50
 
 if __name__ == "__main__":
     paper.Protocol = TINY
