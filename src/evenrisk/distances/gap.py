@@ -135,11 +135,11 @@ class GapDistance(Distance):
         through_u = in_u * (root * slope)[..., None]
         return self._norm.residual(largest, root * h, through_mass + through_u, through_mass - through_u)
 
-    def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
+    def residual_jacobian(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
         if self.traits.linear:
             return self.step**0.5 * cumsum(A - B, 0)[self._kept]
-        return super().residual_rows(a, b, A, B)
+        return super().residual_jacobian(a, b, A, B)
 
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """d = S^(2/p), S = Σ_j w_j·abs(u_j)^p, and its derivatives, by cumulative sums instead of matrices.
@@ -167,7 +167,7 @@ class GapDistance(Distance):
         through_u = self._above(v) - self._padded(0.5 * v)
         return largest[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
 
-    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).
 
         With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
@@ -177,21 +177,21 @@ class GapDistance(Distance):
         before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
         return polynomial(bins, [0.5 * (after - before), before - 2 * D + after]) * slope * cells.weight
 
-    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, nodes, d)."""
         bins, slope = self._place(g, cells)
         m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
-    def norms(self, g: Array | Placed) -> tuple[Array, Array]:
+    def row_norms(self, g: Array | Placed) -> tuple[Array, Array]:
         """Return Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
 
         U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
         Only squares on the score scale are norms.
         """
         if not self.traits.norms:
-            return super().norms(g)
-        j, f, slope = g if isinstance(g, Placed) else self.placed(g)
+            return super().row_norms(g)
+        j, f, slope = g if isinstance(g, Placed) else self.prepare(g)
         first, last = self._kept.start, self._kept.stop - 1
         before, at = 0.5 - f, 0.5 + f
         u_before = 0.5 * before * before * cast((j > first) & (j <= last + 1), f.dtype)
@@ -216,13 +216,13 @@ class GapDistance(Distance):
         """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs of cells."""
         w = cell_weights(cells)[0][:, None]
         # the decrease of each cell's distribution function per unit that all its scores rise, (c, nodes)
-        density = -cumsum(self.rows(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
+        density = -cumsum(self.jacobian(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
         first, second = as_index(cells.pairs[:, 0]), as_index(cells.pairs[:, 1])
         both = density[first] + density[second]
         met = segment_dot(cells.pair_weight, first, cells.n_cells, both)
         met = met + segment_dot(cells.pair_weight, second, cells.n_cells, both)
         table = -2 * self.step * self._above(met[:, self._kept]) / w
-        return self.pull(g, cells, table)
+        return self.gradient(g, cells, table)
 
     def _bend(self, g: Array, cells: Cells, D: Array) -> Array:
         """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
@@ -236,14 +236,14 @@ class GapDistance(Distance):
         bend = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
         return cells.weight * xp.where(bend > 0, bend, 0 * bend)
 
-    def placed(self, g: Array) -> Placed:
+    def prepare(self, g: Array) -> Placed:
         """Place the scores at their nearest node."""
         x, slope = self._coordinate(g)
         return place(x, as_index(x + 0.5), slope)
 
     def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
         """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
-        placed = g if isinstance(g, Placed) else self.placed(g)
+        placed = g if isinstance(g, Placed) else self.prepare(g)
         return binned(placed, cells, self.n_nodes), placed.slope
 
     def _coordinate(self, g: Array) -> tuple[Array, Array]:

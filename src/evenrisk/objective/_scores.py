@@ -22,7 +22,7 @@ import numpy as np
 from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
-KEPT_ROWS = 2_000_000  # up to which `Distance.placed` is kept for round 2, 24 bytes a row
+KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
 
 
 class RowLoss(Protocol):
@@ -53,7 +53,7 @@ class SummedScores:
     g: Array  # (n,)
     shift: Array | float
     psi: Array  # (c, p) Σ w ψ
-    placed: list[Any]  # `Distance.placed` of every block; empty where there are too many rows
+    placed: list[Any]  # `Distance.prepare` of every block; empty where there are too many rows
 
 
 class Penalty:
@@ -73,7 +73,7 @@ class Penalty:
         psi: Array = 0
         kept = []
         for block in blocks(g):
-            placed = self.distance.placed(g[block] - shift)
+            placed = self.distance.prepare(g[block] - shift)
             psi = psi + self.distance.psi_sums(placed, self.cells.rows(block))
             if keep:
                 kept.append(placed)
@@ -86,7 +86,7 @@ class Penalty:
     def add_gradient(self, summed: SummedScores, D: Array, gradient: Array) -> None:
         """Round 2: add Σ_j D[cell, j]·∂ψ_j/∂g to `gradient` (n,), in place."""
         for block, cells, placed in self._placed(summed):
-            gradient[block] += self.distance.pull(placed, cells, D)
+            gradient[block] += self.distance.gradient(placed, cells, D)
 
     def curvature(self, summed: SummedScores, rows: Callable[[slice], Array]) -> np.ndarray:
         """Round 2: return JᵀJ (m, m), J = ∂r/∂θ for g = Xθ and all pairs' residuals r, so that E_f = ‖r‖².
@@ -95,7 +95,7 @@ class Penalty:
         """
         slopes: Array = 0
         for block, cells, placed in self._placed(summed):
-            slopes = slopes + self.distance.rows(placed, cells, rows(block))
+            slopes = slopes + self.distance.jacobian(placed, cells, rows(block))
         return self._gram(summed, slopes)
 
     def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
@@ -111,7 +111,7 @@ class Penalty:
                 cells.code >= 0, cells.code * n_parts + part[block], 0 * part[block] - 1
             )
             one = 1 + 0 * summed.g[block][:, None]
-            slopes = slopes + self.distance.rows(placed, cells._replace(code=fine, n_cells=n_fine), one)
+            slopes = slopes + self.distance.jacobian(placed, cells._replace(code=fine, n_cells=n_fine), one)
         return self._gram(summed, swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1))))
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
@@ -119,7 +119,7 @@ class Penalty:
         total = np.zeros((slopes.shape[2], slopes.shape[2]))
         pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
         for (i, j), share in pairs:
-            J = to_numpy(self.distance.residual_rows(means[i], means[j], slopes[i], slopes[j]))
+            J = to_numpy(self.distance.residual_jacobian(means[i], means[j], slopes[i], slopes[j]))
             total += share * (J.T @ J)
         return total
 
@@ -138,7 +138,7 @@ class Penalty:
         """Yield the rows, the cells and the placed scores of every block."""
         g = summed.g
         for i, block in enumerate(blocks(g)):
-            placed = summed.placed[i] if summed.placed else self.distance.placed(g[block] - summed.shift)
+            placed = summed.placed[i] if summed.placed else self.distance.prepare(g[block] - summed.shift)
             yield block, self.cells.rows(block), placed
 
 
