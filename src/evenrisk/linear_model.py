@@ -175,7 +175,7 @@ class FairLogisticRegression(PenalisedClassifier):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
-                self._keep(problem, point, data)
+                self._store_fit(problem, point, data)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -229,5 +229,5 @@ class FairLogisticRegression(PenalisedClassifier):
     def _start(self, problem: LinearProblem) -> np.ndarray | None:
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
-        w, b = self._line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
+        w, b = self._folded_line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
         return problem.theta_of(w, b)

@@ -47,7 +47,7 @@ from evenrisk._validation._warnings import (
     ReversedRankingWarning,
     SmallCellWarning,
     install_hint,
-    tell,
+    warn_user,
 )
 
 __all__ = [
@@ -87,6 +87,6 @@ __all__ = [
     "merged",
     "refuse_masked",
     "shown",
-    "tell",
     "visible",
+    "warn_user",
 ]

@@ -44,7 +44,6 @@ from evenrisk._xp import (
     take,
 )
 
-
 # Earlier names of methods of `Distance`: calling and overriding them still works, with a warning
 RENAMED = {
     "pull": "gradient",

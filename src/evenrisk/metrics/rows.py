@@ -18,7 +18,7 @@ from evenrisk._validation import (
     check_scores,
     check_weight,
     guessed_label,
-    tell,
+    warn_user,
 )
 from evenrisk.parity import PARITIES, Parity, cell_codes
 
@@ -64,7 +64,7 @@ class ScoredRows:
     def warn_of_guess(self) -> None:
         """Warn where the positive label was guessed; for all who look at labels."""
         if self.guess:
-            tell(self.guess, UserWarning)
+            warn_user(self.guess, UserWarning)
 
     def take(self, kept: np.ndarray) -> ScoredRows:
         """Return some rows (a mask or an index), and all groups."""
