@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator._hinge import constant_is_least
 from evenrisk._estimator._path import SOLVERS, PathPoint, SolverSettings, eta_path
@@ -53,7 +53,7 @@ from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps, weight_of_
 from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
-from evenrisk.objective import Penalty, Problem, ScoreObjective
+from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 
 COLLAPSE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
@@ -101,10 +101,10 @@ class TrainingData:
 
         Rows of weight 0 are dropped. The order of the merged rows depends on their values only, so neither
         row order nor repeating a row instead of weighting it changes a fit by even one bit. Where looking for
-        equal rows would take long, only rows of weight 0 are dropped.
+        equal rows would take long, the data stay as they are.
         """
         if self.X.shape[0] * self.X.shape[1] > COLLAPSE_ENTRIES:
-            return self.drop_zero_weights()
+            return self
         data = self.drop_zero_weights()
         code = np.zeros(len(data.y), np.int32) if data.groups is None else data.groups.code
         dense = data.X.toarray() if sparse.issparse(data.X) else data.X
@@ -180,6 +180,22 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     # with metadata routing on, pipelines and searches pass the groups through without a request
     __metadata_request__fit: ClassVar = {"sensitive_features": True}
 
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the raw score g of each row; of a linear model, g = Xw + b.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        return self._calibrated(self._raw_scores(self._validated(X, reset=False)))
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row: the positive class where the risk is above 0.5.
 
@@ -242,7 +258,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # hooks for subclasses
+    # hooks for subclasses; those that have a default have it for a linear model
 
     def _check_parameters(self) -> None:
         """Check the constructor's arguments (in `fit`, as scikit-learn requires) and set `_parity`."""
@@ -255,6 +271,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _may_merge_rows(self) -> bool:
         """Whether equal rows may be merged into one."""
         return True
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Return g, before an isotonic calibration, of rows that have been checked."""
+        return linear_scores(X, self.coef_[0], self.intercept_[0])
+
+    def _calibrated(self, g: np.ndarray) -> np.ndarray:
+        """Apply the calibration to raw scores where it is not folded into the coefficients."""
+        calibration = getattr(self, "calibration_", None)
+        return calibration(g) if isinstance(calibration, Steps) else g
 
     def _dtypes(self) -> Any:
         """Return the types of numbers that X may have; others are converted to the first."""
@@ -295,27 +320,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if getattr(self, "calibration", None) is not None:
             one = weight_of_one_row(weight)  # before equal rows are merged
         data = TrainingData(X, target, weight, classes, groups, cells, one)
-        return (
-            data.merge_equal_rows()
-            if self._may_merge_rows() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES
-            else data
-        )
+        return data.merge_equal_rows() if self._may_merge_rows() else data
 
     def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
         """Raise an error for empty cells and warn of small ones."""
         code = cell_codes(self._parity, y, groups.code, len(groups.labels))
         names = self._parity.cell_names([repr(name) for name in groups.names])
-        check_cells(code, names, warn=bool(self._why_groups()), stacklevel=4)
+        check_cells(code, names, warn=bool(self._why_groups()))
 
     def _check_X(self, X: Any) -> Any:
         """Check the features to fit, and remember their number and names."""
-        accept = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return self._validated(X, accept_sparse=accept, reset=True)
+        return self._validated(X, reset=True)
 
-    def _validated(self, X: Any, *, accept_sparse: Any = "csr", reset: bool, **settings: Any) -> Any:
+    def _validated(self, X: Any, *, reset: bool, **settings: Any) -> Any:
         """Check X as scikit-learn does; `reset` stores its columns, otherwise they must be those stored."""
         check_features(X)
-        common = {"dtype": self._dtypes(), "accept_sparse": accept_sparse, "reset": reset}
+        formats = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        common = {"dtype": self._dtypes(), "accept_sparse": formats, "reset": reset}
         return validate_data(self, summed_duplicates(X), **common, **settings)
 
     def _store_labels(self, data: TrainingData) -> None:
@@ -387,7 +408,10 @@ class PenalisedClassifier(FairClassifier):
 
     def _start(self, problem: Any) -> np.ndarray | None:
         """Return θ of the last fit if warm_start is set and shapes agree, else None."""
-        raise NotImplementedError
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        w, b = self._folded_line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
+        return problem.theta_of(w, b)
 
     def _check_parameters(self) -> None:
         check_number("eta", self.eta, low=0)
@@ -480,19 +504,11 @@ class PenalisedClassifier(FairClassifier):
         """Return the columns of X that a fit to the rows `train` uses: all, unless X is a kernel matrix."""
         return X
 
-    def _raw_scores(self, X: Any) -> np.ndarray:
-        """Return g of rows that have been checked."""
-        raise NotImplementedError
-
     @property
     def _folded_line(self) -> Line:
         """The map that is folded into the fitted coefficients."""
         calibration = getattr(self, "calibration_", None)
         return calibration if isinstance(calibration, Line) else IDENTITY
-
-    def _calibrated(self, g: np.ndarray) -> np.ndarray:
-        """Apply the calibration to raw scores where it is not folded into the coefficients."""
-        return self.calibration_(g) if isinstance(self.calibration_, Steps) else g
 
     def _copy_checked(self, checked: Self) -> None:
         """Copy the attributes that `_check_rows` has set on another model."""

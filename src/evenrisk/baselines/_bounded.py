@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairClassifier, TrainingData
 from evenrisk._validation import check_flag, check_number, warn_user
 from evenrisk.losses import LOGISTIC
-from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective, linear_scores
+from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective
 from evenrisk.parity import PARITIES
 from evenrisk.solvers import Solution, lbfgs
 
@@ -33,22 +32,6 @@ class CovarianceBound(FairClassifier):
     tol: float
     coef_: np.ndarray
     intercept_: np.ndarray
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the raw score g = Xw + b of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where the positive class is predicted.
-        """
-        check_is_fitted(self)
-        return linear_scores(self._validated(X, reset=False), self.coef_[0], self.intercept_[0])
 
     def _check_parameters(self) -> None:
         _check_bound(self.c)

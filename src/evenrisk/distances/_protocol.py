@@ -134,7 +134,8 @@ class Distance(ABC):
             raise ValueError(f"a setting of {type(self).__name__} must be one of {names}, got {unknown[0]!r}")
         if params:
             changed: Any = replace(self, **params)  # type: ignore[type-var]
-            self.__dict__.update(vars(changed))  # setattr does not work: the dataclass is frozen
+            for name, value in vars(changed).items():
+                object.__setattr__(self, name, value)  # the dataclass is frozen
         return self
 
     def __sklearn_clone__(self) -> Self:

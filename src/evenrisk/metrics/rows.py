@@ -109,7 +109,7 @@ def scored_rows(
     y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
     rows = replace(people.with_labels(y).scored(score, rule), guess=guess)
     names = rule.cell_names([repr(name) for name in rows.groups])
-    check_cells(rows.code, names, stacklevel=4)
+    check_cells(rows.code, names)
     return rows
 
 

@@ -374,7 +374,8 @@ class FairMLPClassifier(PenalisedClassifier):
             few = np.count_nonzero(data.weight) <= SMALL and not self._settings_of_batches()
             self.solver_ = "lbfgs" if few else "adam"
         # a merged row is one person to the unbiased form, so mini-batches are made of rows as they came
-        return data.merge_equal_rows() if self.solver_ == "lbfgs" else data.drop_zero_weights()
+        data = data.merge_equal_rows() if self.solver_ == "lbfgs" else data
+        return data.drop_zero_weights()
 
     def _copy_checked(self, checked: Self) -> None:
         super()._copy_checked(checked)

@@ -270,7 +270,7 @@ class FairKernelSVC(PenalisedClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        return self._calibrated(self._raw_scores(self._validated(X, accept_sparse=self._sparse, reset=False)))
+        return self._calibrated(self._raw_scores(self._validated(X, reset=False)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -281,10 +281,6 @@ class FairKernelSVC(PenalisedClassifier):
     @property
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
-    @property
-    def _sparse(self) -> str | bool:
-        return False if self._precomputed else "csr"
 
     def _dtypes(self) -> Any:
         return np.float64
