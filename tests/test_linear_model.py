@@ -401,7 +401,7 @@ def test_columns_are_judged_by_the_rows_that_carry_weight(monkeypatch):
     assert Columns.from_rows(near_in_the_first_block_only, np.ones(5), fit_intercept=True).origin == 0
     everything = Columns.from_rows(X, weight, fit_intercept=False)
     assert everything.kept.all()
-    assert everything.into(X, weight) is X
+    assert everything.transform(X, weight) is X
 
 
 def test_entries_given_twice_are_moved_once():

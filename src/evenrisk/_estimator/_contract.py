@@ -54,7 +54,7 @@ from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
 from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
-from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+from evenrisk.parity import PARITIES, Parity, make_cells
 
 COLLAPSE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
@@ -311,22 +311,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             if len(np.unique(target[present])) < 2:
                 raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
             groups = None if groups is None else groups.among(present)
-        if groups is not None:
-            self._check_cell_sizes(target[present], groups.take(present))
         cells = None
         if groups is not None:
             cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
+            names = self._parity.cell_names([repr(name) for name in groups.names])
+            check_cells(cells.code[present], names, warn=bool(self._why_groups()))
         one = 1.0
         if getattr(self, "calibration", None) is not None:
             one = weight_of_one_row(weight)  # before equal rows are merged
         data = TrainingData(X, target, weight, classes, groups, cells, one)
         return data.merge_equal_rows() if self._may_merge_rows() else data
-
-    def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
-        """Raise an error for empty cells and warn of small ones."""
-        code = cell_codes(self._parity, y, groups.code, len(groups.labels))
-        names = self._parity.cell_names([repr(name) for name in groups.names])
-        check_cells(code, names, warn=bool(self._why_groups()))
 
     def _check_X(self, X: Any) -> Any:
         """Check the features to fit, and remember their number and names."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenrisk._xp import Array, as_array, blocks, to_numpy
+from evenrisk._xp import as_array, blocks, to_numpy
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import ridged_inverse
 
@@ -51,17 +51,13 @@ def left_out_scores(
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
     inverse = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
-        q = to_numpy(_products(objective.rows_of(block), inverse))
+        X = objective.rows_of(block)
+        q = to_numpy(((X @ as_array(inverse, X)) * X).sum(axis=1))
         people = np.where(counts[block] > 0, counts[block], 1.0)
         curvature = scores.loss.rows(block).curvature(to_numpy(scores.y[block]), g[block])
         leverage = q * curvature * (to_numpy(scores.weight[block]) / people) / scores.total
         g[block] += q * (slope[block] / people) / (1 - np.minimum(leverage, MAX_LEVERAGE))
     return g
-
-
-def _products(X: Array, M: np.ndarray) -> Array:
-    """Return xᵀMx of every row."""
-    return ((X @ as_array(M, X)) * X).sum(axis=1)
 
 
 def cross_fitted_scores(

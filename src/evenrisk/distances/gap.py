@@ -173,9 +173,7 @@ class GapDistance(Distance):
         With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
         """
         bins, slope = self._place(g, cells)
-        edge = 0 * D[:, :1]
-        before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
-        return polynomial(bins, [0.5 * (after - before), before - 2 * D + after]) * slope * cells.weight
+        return polynomial(bins, _differences(D)) * slope * cells.weight
 
     def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, nodes, d)."""
@@ -228,26 +226,14 @@ class GapDistance(Distance):
         """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
         xp = namespace(g)
         bins, slope = self._place(g, cells)
-        edge = 0 * D[:, :1]
-        before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
-        second = before - 2 * D + after
-        in_x = polynomial(bins, [0.5 * (after - before), second])
+        first, second = _differences(D)
+        in_x = polynomial(bins, [first, second])
         # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg
         curvature = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
         return cells.weight * xp.where(curvature > 0, curvature, 0 * curvature)
 
     def prepare(self, g: Array) -> Placed:
         """Place the scores at their nearest node."""
-        x, slope = self._coordinate(g)
-        return place(x, as_index(x + 0.5), slope)
-
-    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
-        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
-        placed = g if isinstance(g, Placed) else self.prepare(g)
-        return binned(placed, cells, self.n_nodes), placed.slope
-
-    def _coordinate(self, g: Array) -> tuple[Array, Array]:
-        """Return x, the score in grid steps, and dx/dg (n,)."""
         xp = namespace(g)
         s = sigmoid(g)
         x = (s - self.window[0]) / self.step + MARGIN
@@ -256,7 +242,12 @@ class GapDistance(Distance):
             low, high = 0.5, self.n_thresholds + 2 * MARGIN - 0.5
             slope = xp.where((x > low) & (x < high), slope, 0 * slope)
             x = xp.where(x < low, low + 0 * x, xp.where(x > high, high + 0 * x, x))
-        return x, slope
+        return place(x, as_index(x + 0.5), slope)
+
+    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
+        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
+        placed = g if isinstance(g, Placed) else self.prepare(g)
+        return binned(placed, cells, self.n_nodes), placed.slope
 
     @property
     def _kept(self) -> slice:
@@ -281,6 +272,13 @@ class GapDistance(Distance):
         padded = self._padded(kept)
         running = cumsum(padded, -1)
         return running[..., -1:] - running + padded
+
+
+def _differences(D: Array) -> list[Array]:
+    """First and second central differences along the nodes."""
+    edge = 0 * D[:, :1]
+    before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
+    return [0.5 * (after - before), before - 2 * D + after]
 
 
 def _to_nodes(left: Array, centre: Array, right: Array) -> Array:

@@ -115,7 +115,7 @@ def _without_rounding(X: Any, weight: np.ndarray, noisy: np.ndarray, resolution:
         mean, second = second_moments(X, weight / weight.sum(), centred=True)
     if not np.isfinite(second).all():
         return
-    root = np.sqrt(np.where(second.diagonal() > 0, second.diagonal(), 1.0))
+    root = np.sqrt(_positive(second.diagonal()))
     second /= np.outer(root, root)
     coarse = resolution / (WIDTH * root)
     others = np.setdiff1d(np.arange(X.shape[1]), noisy)
@@ -278,19 +278,15 @@ class Problem(Protocol):
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return F(θ) and ∂F/∂θ."""
-        ...
 
     def with_eta(self, eta: float) -> Self:
         """Return the same problem with another η."""
-        ...
 
     def raw_scores(self, theta: np.ndarray) -> Array:
         """Return g (n,)."""
-        ...
 
     def attributes(self, theta: np.ndarray, slope: float, intercept: float) -> dict[str, Any]:
         """Return the fitted attributes of a model whose raw scores are slope·g(θ) + intercept."""
-        ...
 
 
 class LinearObjective:

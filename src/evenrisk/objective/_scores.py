@@ -31,19 +31,15 @@ class RowLoss(Protocol):
     @property
     def kinked(self) -> bool:
         """Whether its slope jumps, so that it has no curvature and gradient methods stall."""
-        ...
 
     def rows(self, block: slice) -> RowLoss:
         """Return the loss of some rows."""
-        ...
 
     def value_gradient(self, y: Array, g: Array) -> tuple[Array, Array]:
         """Return ℓ and ∂ℓ/∂g."""
-        ...
 
     def curvature(self, y: Array, g: Array) -> Array:
         """Return ∂²ℓ/∂g²."""
-        ...
 
 
 @dataclass(frozen=True)
