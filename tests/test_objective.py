@@ -275,8 +275,8 @@ def test_a_constant_column_has_no_moments_not_even_rounding(kind):
 def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
     F = objective(world(), "gaussian")
     taken = []
-    of_cell = objective_room._of_cell
-    monkeypatch.setattr(objective_room, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
+    of_cell = objective_room.CellMoments._of_cell
+    monkeypatch.setattr(objective_room.CellMoments, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
     F.with_eta(0.0)(THETA)
     assert not taken  # nobody needs them without a penalty
     for eta in (0.1, 0.5):

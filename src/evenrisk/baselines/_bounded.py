@@ -13,7 +13,7 @@ from evenrisk._validation import check_flag, check_number, warn_user
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective
 from evenrisk.parity import PARITIES
-from evenrisk.solvers import Solution, lbfgs
+from evenrisk.solvers import Solution, lbfgs, precondition
 
 ROUNDING = 1e-9  # covariances this far outside the bound count as on it
 MAX_CORRECTIONS = 20  # most Newton steps to the bound; the covariance is piecewise linear, so few are needed
@@ -105,7 +105,7 @@ def move_inside_bound(
         if np.abs(excess).max(initial=0.0) <= ROUNDING * min(c, 1.0):
             return theta
         J = jacobian(theta)
-        MJ = M[:, None] * J.T if M.ndim == 1 else M @ J.T
+        MJ = precondition(M, J.T)
         theta = theta - MJ @ (np.linalg.pinv(J @ MJ, hermitian=True) @ excess)
     worst = float(np.abs(covariance(theta)).max())
     return theta * min(1.0, (c + ROUNDING) / worst) if worst > c + ROUNDING else theta

@@ -17,7 +17,7 @@ from evenrisk._validation import warn_user
 from evenrisk._xp import segment_dot
 from evenrisk.baselines._bounded import CovarianceBound, bounded_groups, group_shares, move_inside_bound
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import Solution, lbfgs
+from evenrisk.solvers import Solution, lbfgs, precondition
 
 RHO = 10.0  # ρ; the curvature is at most ¼ per unit, so a round divides the error by 40 or more
 ROUNDS = 50
@@ -177,7 +177,7 @@ def multipliers(
     Rows of A are put on the scale a·M·a = 1, M the preconditioner, so that ρ means the same for all data.
     """
     M = objective.preconditioner()
-    MA = M[:, None] * A.T if M.ndim == 1 else M @ A.T
+    MA = precondition(M, A.T)
     scale = np.sqrt(np.einsum("jm,mj->j", A, MA))
     rows = scale > 0  # a group whose means are those of all rows has no covariance to bound
     B, MB, bound = A[rows] / scale[rows, None], MA[:, rows] / scale[rows], c / scale[rows]

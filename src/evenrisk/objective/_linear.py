@@ -231,41 +231,35 @@ class CellMoments:
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
-        code, weight = self.penalty.cells.code, self.penalty.cells.weight
         totals = np.asarray(to_numpy(self.penalty.cell_weights[0]), dtype=np.float64)
         origin = _dense(self.X[:1])  # a column that does not vary is exactly 0 from there
-        moments = [_of_cell(self.X, origin, code, weight, cell, total) for cell, total in enumerate(totals)]
+        moments = [self._of_cell(cell, total, origin) for cell, total in enumerate(totals)]
         centre = np.stack([mean for mean, _ in moments])
         return centre - (totals / totals.sum()) @ centre, np.stack([covariance for _, covariance in moments])
 
+    def _of_cell(self, cell: int, total: float, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
+        d = self.X.shape[1]
+        mean = np.zeros(d)
+        for rows, share in self._blocks_of_cell(cell, total):
+            mean += share @ (_dense(self.X[rows]) - origin)
+        covariance = np.zeros((d, d))
+        for rows, share in self._blocks_of_cell(cell, total):
+            root = (_dense(self.X[rows]) - origin - mean) * np.sqrt(share)[:, None]
+            covariance += root.T @ root
+        return mean, covariance
 
-def _of_cell(
-    X: Any, origin: np.ndarray, code: np.ndarray, weight: np.ndarray, cell: int, total: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
-    d = X.shape[1]
-    mean = np.zeros(d)
-    for rows, share in _blocks_of_cell(code, weight, cell, total):
-        mean += share @ (_dense(X[rows]) - origin)
-    covariance = np.zeros((d, d))
-    for rows, share in _blocks_of_cell(code, weight, cell, total):
-        root = (_dense(X[rows]) - origin - mean) * np.sqrt(share)[:, None]
-        covariance += root.T @ root
-    return mean, covariance
+    def _blocks_of_cell(self, cell: int, total: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the cell's rows in each block, and their shares of its weight."""
+        code, weight = self.penalty.cells.code, self.penalty.cells.weight
+        for block in blocks(code):
+            rows = block.start + np.flatnonzero(code[block] == cell)
+            yield rows, weight[rows].astype(np.float64) / total
 
 
 def _dense(rows: Any) -> np.ndarray:
     """Rows of X as a float64 array."""
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
-
-
-def _blocks_of_cell(
-    code: np.ndarray, weight: np.ndarray, cell: int, total: float
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the cell's rows in each block, and their shares of its weight."""
-    for block in blocks(code):
-        rows = block.start + np.flatnonzero(code[block] == cell)
-        yield rows, weight[rows].astype(np.float64) / total
 
 
 class Problem(Protocol):

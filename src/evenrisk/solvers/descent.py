@@ -175,17 +175,18 @@ def _direction(gradient: np.ndarray, memory: Memory, M: np.ndarray) -> np.ndarra
         a = (s @ q) / (s @ y)
         products.append(a)
         q = q - a * y
-    q = _apply(M, q)
+    q = precondition(M, q)
     if memory:
         s, y = memory[-1]
-        q = q * ((s @ y) / (y @ _apply(M, y)))
+        q = q * ((s @ y) / (y @ precondition(M, y)))
     for (s, y), a in zip(memory, reversed(products), strict=True):
         q = q + s * (a - (y @ q) / (s @ y))
     return q
 
 
-def _apply(M: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return M * v if M.ndim == 1 else M @ v
+def precondition(M: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Mv for M (m, m) or its diagonal (m,); v (m,) or (m, k)."""
+    return (M * v.T).T if M.ndim == 1 else M @ v
 
 
 def _line_search(
