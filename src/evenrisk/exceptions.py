@@ -8,6 +8,7 @@ from evenrisk._validation import (
     MajorityRateWarning,
     MisalignedIndexWarning,
     MissingSensitiveFeatures,
+    RepairWarning,
     ReversedRankingWarning,
     SmallCellWarning,
 )
@@ -19,6 +20,7 @@ __all__ = [
     "MajorityRateWarning",
     "MisalignedIndexWarning",
     "MissingSensitiveFeatures",
+    "RepairWarning",
     "ReversedRankingWarning",
     "SmallCellWarning",
 ]

@@ -34,6 +34,10 @@ class BudgetWarning(UserWarning):
     """The budget for the gap cannot be met, or cannot be verified at this sample size."""
 
 
+class RepairWarning(UserWarning):
+    """A repair cannot do what is asked of it, or leaves something out."""
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line, outside this package, that called us."""
     frame, level = sys._getframe(1), 2

@@ -1,0 +1,5 @@
+"""Repair of scores that exist, without retraining: blind to the attribute at prediction, or aware of it."""
+
+from evenrisk.postprocessing._blind import BlindRepair
+
+__all__ = ["BlindRepair"]

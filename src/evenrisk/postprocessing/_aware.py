@@ -1,0 +1,170 @@
+"""Repair with the attribute known at prediction: every group's scores are moved to one distribution.
+
+Conventions
+-----------
+s a score; F_a the distribution function of group a's training scores and Q_a its inverse, both continuous:
+straight lines between the points (s_i, u_i), where s_i are the distinct scores of the group and u_i the share
+of its weight below s_i, with half of that at s_i. Then the repaired score of a person of group a is
+
+    (1 − strength)·s + strength·Q(F_a(s)),
+
+with Q the quantile function of the common distribution: for a barycentre Q = Σ_a p_a·Q_a, p_a the share of
+group a; for a histogram match the quantile function of the reference.
+
+Scores beyond those seen continue the line with slope 1. Where all training scores are in [0, 1] they are
+taken to be risks, and the line goes to (0, 0) and (1, 1) instead: a repaired risk is a risk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from evenrisk._validation import (
+    Groups,
+    check_alignment,
+    check_fraction,
+    check_groups,
+    check_length,
+    check_number,
+    check_scores,
+    check_weight,
+    group_name,
+    listed,
+)
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """A distribution of scores, as a line through points (score, share)."""
+
+    s: np.ndarray  # (m,) increasing
+    u: np.ndarray  # (m,) increasing, in [0, 1]
+
+    @classmethod
+    def of(cls, score: np.ndarray, weight: np.ndarray, *, risk: bool) -> Quantiles:
+        """Return the distribution of weighted scores; `risk`: with the ends (0, 0) and (1, 1)."""
+        distinct, place = np.unique(score, return_inverse=True)
+        mass = np.bincount(place.reshape(-1), weights=weight)
+        u = (np.cumsum(mass) - mass / 2) / mass.sum()
+        if risk:
+            low, high = distinct[0] > 0, distinct[-1] < 1
+            distinct = np.concatenate([[0.0] * low, distinct, [1.0] * high])
+            u = np.concatenate([[0.0] * low, u, [1.0] * high])
+        return cls(distinct, u)
+
+    def share(self, s: np.ndarray) -> np.ndarray:
+        """Return F(s)."""
+        return np.interp(s, self.s, self.u)
+
+    def score(self, u: np.ndarray) -> np.ndarray:
+        """Return Q(u)."""
+        return np.interp(u, self.u, self.s)
+
+    def beyond(self, s: np.ndarray) -> np.ndarray:
+        """Return how far a score is outside those seen; negative below them."""
+        return s - np.clip(s, self.s[0], self.s[-1])
+
+
+class _GroupwiseMap(BaseEstimator):
+    """Base class of maps of scores, one increasing map for each group."""
+
+    groups_: np.ndarray
+    _of_group: list[Quantiles]
+
+    def fit(self, scores: Any, y: Any = None, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
+        """Learn each group's distribution of scores.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores of people on whom the model was not trained: scores of its training rows are too sure.
+        y : None
+            Not used; scikit-learn passes it.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; several columns are crossed.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        self
+            The fitted map.
+        """
+        self._check_parameters()
+        check_alignment(scores=scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        score = check_scores(scores, name="scores")
+        weight = check_weight(sample_weight, len(score))
+        groups = check_groups(sensitive_features, len(score))
+        present = weight > 0
+        groups = groups.among(present).take(present)
+        score, weight = score[present], weight[present]
+        risk = bool(score.min() >= 0 and score.max() <= 1)
+        self._of_group = [
+            Quantiles.of(score[groups.code == k], weight[groups.code == k], risk=risk)
+            for k in range(len(groups.labels))
+        ]
+        self._fit_target(score, weight, groups, risk=risk)
+        self.groups_ = groups.labels
+        return self
+
+    def transform(self, scores: Any, *, sensitive_features: Any) -> np.ndarray:
+        """Move each score to its place in the common distribution.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores, on the scale of those given to `fit`.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; one that `fit` has seen.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The repaired scores. Within a group their order is that of the scores.
+        """
+        check_is_fitted(self)
+        check_alignment(scores=scores, sensitive_features=sensitive_features)
+        score = check_scores(scores, name="scores")
+        code = self._codes(sensitive_features, len(score))
+        out = np.empty(len(score))
+        for k, own in enumerate(self._of_group):
+            rows = code == k
+            s = score[rows]
+            moved = self._target(own.share(s)) + own.beyond(s)
+            out[rows] = self._blend(s, moved)
+        return out
+
+    def fit_transform(
+        self, scores: Any, y: Any = None, *, sensitive_features: Any, sample_weight: Any = None
+    ) -> np.ndarray:
+        """Fit, and repair the same scores.
+
+        Parameters
+        ----------
+        scores, y, sensitive_features, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The repaired scores.
+        """
+        fitted = self.fit(scores, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return fitted.transform(scores, sensitive_features=sensitive_features)
+
+    def _codes(self, sensitive_features: Any, n: int) -> np.ndarray:
+        """Return the group of each row as a number; refuse one that was not there at fitting."""
+        groups = check_groups(sensitive_features, n, at_least=1)
+        known = {label: code for code, label in enumerate(self.groups_.tolist())}
+        unknown = [label for label in groups.labels.tolist() if label not in known]
+        if unknown:
+            raise ValueError(
+                f"`sensitive_features` must have groups that fit has seen, {listed(self.groups_)}, got "
+                f"{listed(unknown)} too"
+            )
+        return np.array([known[label] for label in groups.labels.tolist()])[groups.code]
