@@ -39,6 +39,7 @@ from evenrisk._validation._groups import (
 )
 from evenrisk._validation._names import shown, visible
 from evenrisk._validation._warnings import (
+    ArgumentError,
     BudgetWarning,
     CollapseWarning,
     MajorityRateWarning,
@@ -54,6 +55,7 @@ __all__ = [
     "MAX_GROUPS",
     "NUMBER",
     "SMALL_CELL",
+    "ArgumentError",
     "BudgetWarning",
     "CollapseWarning",
     "Groups",

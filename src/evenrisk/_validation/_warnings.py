@@ -6,6 +6,22 @@ import sys
 import warnings
 
 
+class ArgumentError(ValueError):
+    """An argument that cannot be used; `problem` is what is required of it and what came.
+
+    The two are kept apart for callers whose users know the argument by another name: the command writes
+    ``--level`` where the library has ```level```.
+    """
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(argument, problem)
+        self.argument = argument
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"`{self.argument}` {self.problem}"
+
+
 class MissingSensitiveFeatures(ValueError):
     """A penalty (eta > 0) or a bound was asked for and no groups were given."""
 
