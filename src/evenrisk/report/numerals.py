@@ -52,24 +52,17 @@ def area(value: float | None) -> str:
     return fixed(value, 3)
 
 
-def interval(measured: dict[str, Any] | None, write: Callable[[float | None], str]) -> str:
+def interval(measured: dict[str, Any], write: Callable[[float], str]) -> str:
     """Write ``value (low to high)``."""
-    if measured is None:
+    if measured["value"] is None:
         return UNKNOWN
-    low, high = measured["low"], measured["high"]
-    known = low is not None and high is not None
-    return write(measured["value"]) + (f" ({write(low)}\u00a0to\u00a0{write(high)})" if known else "")
+    return f"{write(measured['value'])} ({write(measured['low'])}\u00a0to\u00a0{write(measured['high'])})"
 
 
-def score_interval(measured: dict[str, Any] | None) -> str:
+def score_interval(measured: dict[str, float]) -> str:
     """Write an interval in units of the score, all of it to three digits of its largest number."""
-    known = [abs((measured or {}).get(key) or 0.0) for key in ("value", "low", "high")]
-    largest = max(known)
-
-    def write(value: float | None) -> str:
-        return UNKNOWN if value is None else written(value, (largest or 1.0) / 100, largest)
-
-    return interval(measured, write)
+    largest = max(map(abs, measured.values()))
+    return interval(measured, lambda value: written(value, (largest or 1.0) / 100, largest))
 
 
 def span(low: float, high: float) -> str:
@@ -78,10 +71,8 @@ def span(low: float, high: float) -> str:
     return first if first == second else f"{first}\u00a0to\u00a0{second}"
 
 
-def p_value(value: float | None) -> str:
+def p_value(value: float) -> str:
     """Write a p-value."""
-    if value is None:
-        return UNKNOWN
     return "under 0.001" if value < 0.0005 else fixed(value, 3)
 
 

@@ -23,18 +23,7 @@ TOTALS = ("rows", "positives", "weight", "positives_weight")
 
 
 def to_html(summary: dict[str, Any]) -> str:
-    """Write the whole page; it needs nothing beside it.
-
-    Parameters
-    ----------
-    summary : dict
-        As in the README of this folder.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Write the whole page, which needs nothing else; the summary is as in the README of this folder."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -63,18 +52,7 @@ def to_html(summary: dict[str, Any]) -> str:
 
 
 def to_fragment(summary: dict[str, Any]) -> str:
-    """Write the page for a notebook: in a frame, so that its styles stay inside.
-
-    Parameters
-    ----------
-    summary : dict
-        As in the README of this folder.
-
-    Returns
-    -------
-    str
-        An ``<iframe>``.
-    """
+    """Write the page for a notebook: in an ``<iframe>``, so that its styles stay inside."""
     return (
         f'<iframe title="{escape(summary["title"])}" sandbox="allow-scripts" width="100%" height="800"'
         f' style="border: 1px solid #8886" srcdoc="{escape(to_html(summary))}"></iframe>'
@@ -121,10 +99,8 @@ def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
     """Return buttons for the threshold that was asked for and every parity's worst one."""
     buttons = [{"words": "Start", "step": score["start"], "at": score["at_threshold"]["at"]}]
     for parity in score["parities"]:
-        if parity["worst"] and parity["worst"]["threshold"] is not None:
-            at = parity["worst"]["threshold"]
-            name = f"Worst for {parity['words']}"
-            buttons.append({"words": name, "step": _nearest(steps, at), "at": parity["worst"]["at"]})
+        worst, name = parity["worst"], f"Worst for {parity['words']}"
+        buttons.append({"words": name, "step": _nearest(steps, worst["threshold"]), "at": worst["at"]})
     return buttons
 
 
@@ -249,7 +225,7 @@ def _measures(score: dict[str, Any]) -> list[list[str]]:
     mean = ", mean of outcomes" if any(len(p["curve"]["strata"]) > 1 for p in parities) else ""
     rows = {
         "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
-        "… reached at cut-off": [_place(p["worst"]) for p in parities],
+        "… reached at cut-off": [f"{p['worst']['at']}, among {p['worst']['words']}" for p in parities],
         "By chance, points": [_chance(p) for p in parities],
         "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
         f"Gap at cut-off {asked}, points{mean}": [
@@ -284,7 +260,7 @@ def _ranking(score: dict[str, Any]) -> list[list[str]]:
 
 def _abroca(score: dict[str, Any]) -> list[list[str]]:
     """Return the area between the ROC curves of two groups, the largest first."""
-    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -(pair["value"] or 0))
+    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -pair["value"])
     return [[" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]]
 
 
@@ -312,27 +288,15 @@ def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> float |
     return max(known) - min(known) if len(known) > 1 else None
 
 
-def _place(worst: dict[str, Any] | None) -> str:
-    """Say where the largest gap is."""
-    if worst is None or worst["threshold"] is None:
-        return numerals.UNKNOWN
-    return f"{worst['at']}, among {worst['words']}"
-
-
 def _chance(parity: dict[str, Any]) -> str:
     """Write the mean and the 95 % point of the largest gap that chance gives."""
-    noise = parity["noise_floor"]
-    if noise is None or noise["mean"] is None:
-        return numerals.UNKNOWN
-    return numerals.span(noise["mean"], noise["p95"])
+    return numerals.span(parity["noise_floor"]["mean"], parity["noise_floor"]["p95"])
 
 
 def _half_widths(parity: dict[str, Any]) -> str:
     """Write the smallest and the largest half-width over strata and pairs of groups."""
-    known = [entry["half_width"] for entry in parity["half_widths"] or [] if entry["half_width"] is not None]
-    if not known:
-        return numerals.UNKNOWN
-    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(known), max(known)))
+    widths = [entry["half_width"] for entry in parity["half_widths"]]
+    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(widths), max(widths)))
     return low if low == high else f"{low} to {high}"
 
 

@@ -222,7 +222,7 @@ def _parity(
         "max_gap": _interval(within.max_gap),
         "mean_gap": _interval(within.mean_gap),
         "rank_gap": _interval(within.rank_gap),
-        "gap_at_threshold": None if within.gap_at is None else _interval(within.gap_at),
+        "gap_at_threshold": _interval(within.gap_at),
         "worst": _worst(profile, compared.strata, label),
         "noise_floor": {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95},
         "p_value": test.p_value,
