@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenrisk._validation import MAX_GROUPS, merged
+from evenrisk._validation import MAX_GROUPS, NUMBER, merged
 
 FEW_COLUMNS = 12  # a header up to here is listed whole
 MAX_LABELS = 10_000  # values of a label, one of which is positive; beyond this it is a measurement
-NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")  # 02139 is a name
 
 
@@ -146,7 +145,7 @@ def _parsed(column: Any) -> Any:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:  # spaces, or no number: the slow way
         column = compute.utf8_trim_whitespace(column)
-        is_number = compute.match_substring_regex(column, NUMBER)
+        is_number = compute.match_substring_regex(column, f"^{NUMBER.pattern}$")
         return compute.if_else(is_number, column, pa.scalar(None, column.type)).cast(pa.float64())
 
 
@@ -241,7 +240,7 @@ def _matched(spec: ColumnSpec, known: Sequence[str], positive: str) -> str:
 
 def _number(text: str) -> float | None:
     """Return the number that a text is, or None."""
-    return float(text) if re.fullmatch(NUMBER, text.strip()) else None
+    return float(text) if NUMBER.fullmatch(text.strip()) else None
 
 
 def quoted(value: Any, most: int = 60) -> str:

@@ -184,10 +184,9 @@ def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarr
     if (code < 0).any():
         rows = np.flatnonzero(code < 0)
         where = f" in {title!r}" if title else ""
-        listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
         raise ArgumentError(
             name,
-            f"must not have missing values, got {len(rows)}{where} (row {listed}). "
+            f"must not have missing values, got {len(rows)}{where} (row {listed(rows, 3)}). "
             "Drop those rows or give them a group of their own",
         )
     labels = np.asarray(labels)
