@@ -66,7 +66,7 @@ CLOSE = np.array([0.1, 0.49997, 0.49999, 0.7, 0.7 + 1e-12, 0.9])
 )
 def test_thresholds_part_the_scores_as_printed(value, text):
     assert numerals.threshold_writer((0, 1), CLOSE)(value) == text
-    assert ((numerals.read(text) < CLOSE) == (value < CLOSE)).all()
+    assert ((numerals.parse(text) < CLOSE) == (value < CLOSE)).all()
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -78,7 +78,7 @@ def test_every_threshold_parts_the_scores_as_printed(scale, kind):
     write = numerals.threshold_writer((-scale, 2 * scale), scores)
     values = [*scores.tolist(), *(scale * rng.random(100)).tolist()]
     for value in values:
-        printed = kind(numerals.read(write(value)))
+        printed = kind(numerals.parse(write(value)))
         assert np.array_equal(scores > printed, scores > kind(value)), (value, write(value))
     assert max(len(write(value)) for value in values) < 25
 
@@ -89,7 +89,7 @@ def test_a_threshold_that_is_asked_for_is_written_whole():
     assert [write(0.0031415), write(0.0031416)] == ["0.0031415", "0"]
     for asked, text in ((1e300, "1×10³⁰⁰"), (-2.5e-20, "−2.5×10⁻²⁰"), (0.5, "0.5"), (1e6, "1000000")):
         assert numerals.threshold_writer((0, 1), scores / 850, asked)(asked) == text
-        assert numerals.read(text) == asked
+        assert numerals.parse(text) == asked
 
 
 def test_halves_are_rounded_up_as_a_browser_does():

@@ -24,7 +24,7 @@ from evenrisk._validation._arrays import (
     check_weight,
     guessed_label,
     listed,
-    merged,
+    merged_in_float64,
     refuse_masked,
 )
 from evenrisk._validation._groups import (

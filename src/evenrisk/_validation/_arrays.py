@@ -123,7 +123,7 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
     from sklearn.utils.multiclass import check_classification_targets
 
     _refuse_missing(strict(y), name)
-    y = column_or_1d(in_one_piece(y), warn=True)
+    y = column_or_1d(unchunked(y), warn=True)
     _refuse_missing(y, name)
     _refuse_dates(y, name)
     check_classification_targets(y)
@@ -200,7 +200,7 @@ def check_scores(y_score: Any, *, name: str = "y_score") -> np.ndarray:
         raise ArgumentError(name, f"must have one score per row, shape (n,), got shape {score.shape}")
     if score.size == 0:
         raise ArgumentError(name, "must have at least 1 row, got 0")
-    if lost := merged(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
+    if lost := merged_in_float64(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
         raise ArgumentError(name, f"must be numbers that differ in float64 too, got {lost}")
     if not np.isfinite(score).all():
         raise ArgumentError(name, f"must be finite, got {_first_bad(score, ~np.isfinite(score))}")
@@ -239,7 +239,7 @@ def _holds(what: str, array: np.ndarray) -> bool:
     return array.dtype.kind in kinds
 
 
-def merged(number: np.ndarray, exact: Callable[[np.ndarray], list[Any]]) -> str:
+def merged_in_float64(number: np.ndarray, exact: Callable[[np.ndarray], list[Any]]) -> str:
     """Say how many numbers of 2⁵³ or more differed as they came and do not in float64; nothing if all do.
 
     `exact` gives the numbers of some rows (a mask) to their last digit.
@@ -324,7 +324,7 @@ def strict(values: Any) -> np.ndarray:
         plain[mask] = None
         return plain
     if not isinstance(values, (list, tuple)):
-        return np.asarray(in_one_piece(values))
+        return np.asarray(unchunked(values))
     array = np.asarray(values, dtype=object)
     masked = [value is np.ma.masked for value in array.flat]
     if any(masked):
@@ -332,7 +332,7 @@ def strict(values: Any) -> np.ndarray:
     return array
 
 
-def in_one_piece(values: Any) -> Any:
+def unchunked(values: Any) -> Any:
     """Join a chunked array of pyarrow: in chunks, the nulls of a dictionary turn into one of its values."""
     is_chunked = hasattr(values, "combine_chunks") and hasattr(values, "type")
     return values.combine_chunks() if is_chunked else values

@@ -160,11 +160,11 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
             f"{named(file)}: must be a file that can be read, got: {error.strerror or error}"
         ) from error
     if table.label_words and asked["positive"] is None:
-        report.summary["warnings"][:0] = _guessed(table.label_words)
+        report.summary["warnings"][:0] = _guess_warnings(table.label_words)
     return report
 
 
-def _guessed(label_words: tuple[str, str]) -> list[str]:
+def _guess_warnings(label_words: tuple[str, str]) -> list[str]:
     """Say which label was taken as positive; a file has numbers and booleans as text."""
     from evenrisk._validation import NUMBER, guessed_label
 

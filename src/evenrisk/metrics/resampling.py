@@ -133,10 +133,10 @@ class BinnedScores:
         if small or own:
             stratum = self.mass.reshape(self.n_strata, self.n_groups, -1)[cell // self.n_groups]
             occurs = np.cumsum(stratum.sum(axis=0) > 0)
-            alike = occurs / occurs[-1]
+            uniform = occurs / occurs[-1]  # F of the distinct scores, all as likely
             if small:
-                return partial(_from_all, alike, weight)
-            return _OwnRows(self.bin[mine], weight, alike, effective)
+                return partial(_from_all, uniform, weight)
+            return _OwnRows(self.bin[mine], weight, uniform, effective)
         variance = np.bincount(self.bin[mine], weight**2, len(self.thresholds))
         below = np.cumsum(self.mass[cell]) / self.mass[cell].sum()
         return partial(_bridges, below, np.sqrt(variance))
@@ -149,22 +149,22 @@ class _OwnRows:
     of the cell. √(n / (n − 1)), n being the effective rows, makes up for drawing around the cell's own mean.
     """
 
-    def __init__(self, bins: np.ndarray, weight: np.ndarray, alike: np.ndarray, effective: float) -> None:
-        self.bins, self.alike = bins.astype(np.int64), alike
+    def __init__(self, bins: np.ndarray, weight: np.ndarray, uniform: np.ndarray, effective: float) -> None:
+        self.bins, self.uniform = bins.astype(np.int64), uniform
         self.weight = None if (weight == weight[0]).all() else weight
         n, self.added = len(bins), int(np.ceil(ADDED_ROWS * len(bins) / effective - 1e-9))
-        own = np.cumsum(np.bincount(bins, weight, len(alike)))
-        self.below = (n * own + self.added * alike) / (n + self.added)
+        own = np.cumsum(np.bincount(bins, weight, len(uniform)))
+        self.below = (n * own + self.added * uniform) / (n + self.added)
         self.stretch = np.sqrt(effective / (effective - 1))
 
     def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        n, m = len(self.bins), len(self.alike)
+        n, m = len(self.bins), len(self.uniform)
         row = rng.integers(0, n + self.added, (b, n), dtype=np.uint16).ravel()
         added = np.flatnonzero(row >= n)
         if len(added):
             row[added] = rng.integers(0, n, len(added), dtype=np.uint16)
         into = self.bins[row]
-        into[added] = np.searchsorted(self.alike, rng.random(len(added)))
+        into[added] = np.searchsorted(self.uniform, rng.random(len(added)))
         into.reshape(b, n)[:] += m * np.arange(b)[:, None]
         weight = None if self.weight is None else self.weight[row]
         mass = np.bincount(into, weight, b * m).reshape(b, m)
@@ -175,13 +175,13 @@ class _OwnRows:
         return below
 
 
-def _from_all(alike: np.ndarray, weight: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
+def _from_all(uniform: np.ndarray, weight: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
     """Return F* of n rows drawn from the stratum's distinct scores, minus F of those scores (b, m)."""
-    m = len(alike)
-    into = np.searchsorted(alike, rng.random((b, len(weight))))
+    m = len(uniform)
+    into = np.searchsorted(uniform, rng.random((b, len(weight))))
     into += m * np.arange(b)[:, None]
     mass = np.bincount(into.ravel(), np.broadcast_to(weight, into.shape).ravel(), b * m).reshape(b, m)
-    return np.cumsum(mass, axis=1) - alike
+    return np.cumsum(mass, axis=1) - uniform
 
 
 def _bridges(below: np.ndarray, sd: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
@@ -306,7 +306,7 @@ def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Pe
         arrangement = _Arrangement.of(binned.code[mine] % binned.n_groups, binned.weight[mine], ends)
         draw, numbers = arrangement.permuted, len(mine)
         if len(mine) > LARGE_STRATUM:
-            draw, numbers = arrangement.limit, arrangement.numbers_of_the_limit
+            draw, numbers = arrangement.limit, arrangement.limit_size
         chunk = max(1, CHUNK // numbers)
         sizes = [min(chunk, n_permutations - i) for i in range(0, n_permutations, chunk)]
         drawn.append(np.concatenate([draw(b, rng) for b in sizes], axis=1))
@@ -403,7 +403,7 @@ class _Arrangement:
         return self.measured(rng.permuted(np.broadcast_to(group, (b, len(group))), axis=1))
 
     @cached_property
-    def numbers_of_the_limit(self) -> int:
+    def limit_size(self) -> int:
         """How many numbers one draw of `limit` holds in memory."""
         few = self.counts[self.counts <= LARGE_CELL]
         return max(len(self.ends) * len(self.counts), int(few.max(initial=0)))
@@ -418,7 +418,7 @@ class _Arrangement:
         moves = [
             _bridges(self.below, self.steps[g], b, rng)
             if self.counts[g] > LARGE_CELL
-            else self._drawn(g, b, rng)
+            else self._from_everybody(g, b, rng)
             for g in groups
         ]
         # a permutation only deals the rows out again: all groups together do not move
@@ -443,7 +443,7 @@ class _Arrangement:
         ratio = np.where(known, square, square.sum(axis=0)) / np.where(known, mass, mass.sum(axis=0))
         return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.totals[:, None])
 
-    def _drawn(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
+    def _from_everybody(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
         """Return F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
         row = rng.integers(0, len(self.group), (b, self.counts[g]))
         m = len(self.ends)

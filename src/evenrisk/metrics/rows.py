@@ -135,11 +135,9 @@ class People:
         precision = score.dtype
         if precision == np.float16:
             score = score.astype(np.float32)  # differences of halves need more digits
-        group, weight, label = self.group, self.weight, self.label
-        if not weight.all():
-            kept = weight > 0
-            score, group, weight = score[kept], group[kept], weight[kept]
-            label = None if label is None else label[kept]
+        kept = slice(None) if self.weight.all() else self.weight > 0
+        score, group, weight = score[kept], self.group[kept], self.weight[kept]
+        label = None if self.label is None else self.label[kept]
         rule = check_parity(parity)
         code = cell_codes(rule, label, group, len(self.groups))
         return ScoredRows(rule, self.groups, score, code, weight, group, label, precision)

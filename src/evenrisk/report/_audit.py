@@ -167,7 +167,7 @@ class AuditReport:
                 f"({', '.join(map(str, limits))}), got {limit}: pass it to `audit`"
             )
         passes = deciding[0]["verdict"] == "certified" if strict else not above
-        held = words.held(parity, limit, self.summary["rows"], above=above, strict=strict)
+        held = words.limit_sentence(parity, limit, self.summary["rows"], above=above, strict=strict)
         found = f"{shown(score['name'])}, {parity['words']}: {held}"
         return Judgement(score["name"], parity["parity"], passes, found)
 

@@ -19,7 +19,7 @@ from evenrisk.report import numerals
 WIDTH = 1000.0
 HEIGHT = 190.0
 ROW = 36.0
-OVERLAID = 4  # more histograms than these are drawn one below the other
+MOST_OVERLAID = 4  # more histograms than these are drawn one below the other
 LONGEST = 34  # letters of a name beside a histogram
 STYLES = 12  # pairs of colour and dash in the style sheet
 
@@ -139,7 +139,7 @@ def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[i
 
     A group of one row would be a single bar, as tall as the axis, and make flat lines of all others.
     """
-    rows = len(compared) > OVERLAID
+    rows = len(compared) > MOST_OVERLAID
     height = ROW * len(compared) if rows else HEIGHT
     densities = [shown["density"][j] for j in compared]
     tallest = [max(density) for density in densities]

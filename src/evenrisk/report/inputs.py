@@ -150,9 +150,8 @@ def _text(label: Any) -> str:
 
 def _group_name(sensitive_features: Any) -> str:
     """Return what the groups are called together: the column's name, or the crossed columns' names."""
-    if isinstance(sensitive_features, Mapping):
-        return " × ".join(map(str, sensitive_features))
-    names = getattr(sensitive_features, "columns", None)
+    is_mapping = isinstance(sensitive_features, Mapping)
+    names = sensitive_features if is_mapping else getattr(sensitive_features, "columns", None)
     if names is not None:
         return " × ".join(map(str, names))
     return str(getattr(sensitive_features, "name", None) or "group")

@@ -68,14 +68,13 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
     """Return what the template writes about one score column."""
     score = summary["scores"][index]
     axis = drawings.Axis.of(score)
-    steps = score["steps"]["thresholds"]
     return {
         "id": f"score-{index}",
         "score": score,
         "axis": axis,
         "labels": score["steps"]["written"],
         "start": score["start"],
-        "buttons": _buttons(score, steps),
+        "buttons": _buttons(score),
         "columns": _rate_columns(summary),
         "rows": _group_rows(summary, score),
         "spreads": _spreads(summary, score),
@@ -95,8 +94,9 @@ def _nearest(thresholds: list[float], value: float) -> int:
     return left if value - thresholds[left] < thresholds[right] - value else right
 
 
-def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
+def _buttons(score: dict[str, Any]) -> list[dict[str, Any]]:
     """Return buttons for the threshold that was asked for and every parity's worst one."""
+    steps = score["steps"]["thresholds"]
     buttons = [{"words": "Start", "step": score["start"], "at": score["at_threshold"]["at"]}]
     for parity in score["parities"]:
         worst, name = parity["worst"], f"Worst for {parity['words']}"
@@ -153,7 +153,7 @@ def _script_score(section: dict[str, Any]) -> dict[str, Any]:
     totals = {key: _rounded(steps[key]) for key in TOTALS if key in steps}
     ends = {"low": along.low, "high": along.high, "labels": section["labels"]}
     # as they are written: they decide as the thresholds do, and what the page shows can be typed again
-    thresholds = [numerals.read(text) for text in steps["written"]]
+    thresholds = [numerals.parse(text) for text in steps["written"]]
     return {"thresholds": thresholds, **ends, **counts, **weights, **totals}
 
 
@@ -188,7 +188,7 @@ def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str
     keys = [column["key"] for column in _rate_columns(summary)]
     return [
         {
-            "name": row["group"] + words.mark(row["group"], score),
+            "name": row["group"] + words.left_out_mark(row["group"], score),
             "rates": [(key, numerals.percent(row[key])) for key in keys],
             "bar": f"{100 * (row['selection_rate'] or 0):.1f}%",
             "count": f"{numerals.count(row['selected'])} of {numerals.count(row['rows'])}",
@@ -200,7 +200,7 @@ def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str
 def _spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the highest minus the lowest of each rate over groups."""
     keys = [column["key"] for column in _rate_columns(summary)]
-    return [(key, numerals.points(_spread(summary, score, key))) for key in keys]
+    return [(key, _spread(summary, score, key)) for key in keys]
 
 
 def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]]:
@@ -208,13 +208,10 @@ def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]
     strata = {
         stratum["name"]: stratum for parity in score["parities"] for stratum in parity["curve"]["strata"]
     }
-    ours = [strata[name] for name in STRATA if name in strata]
-    own = [stratum for name, stratum in strata.items() if name not in STRATA]
     gaps = []
-    for stratum in [*ours, *own]:
+    for stratum in (strata[name] for name in STRATA | strata if name in strata):
         key = words.rate_of(stratum)
-        gap = numerals.points(_spread(summary, score, key))
-        gaps.append({"key": key, "words": stratum["words"], "value": gap})
+        gaps.append({"key": key, "words": stratum["words"], "value": _spread(summary, score, key)})
     return gaps
 
 
@@ -281,11 +278,11 @@ def _comparison_table(summary: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> float | None:
-    """Return the highest minus the lowest rate over the groups that are compared and have one."""
+def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> str:
+    """Write the highest minus the lowest rate over the groups that are compared and have one."""
     groups = score["at_threshold"]["groups"]
     known = [groups[j][key] for j in summary["compared"][key] if groups[j][key] is not None]
-    return max(known) - min(known) if len(known) > 1 else None
+    return numerals.points(max(known) - min(known) if len(known) > 1 else None)
 
 
 def _chance(parity: dict[str, Any]) -> str:
