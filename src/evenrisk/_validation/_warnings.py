@@ -7,10 +7,9 @@ import warnings
 
 
 class ArgumentError(ValueError):
-    """An argument that cannot be used; `problem` is what is required of it and what came.
+    """An argument that cannot be used; `problem` says what is required of it and what came.
 
-    The two are kept apart for callers whose users know the argument by another name: the command writes
-    ``--level`` where the library has ```level```.
+    The two are kept apart for callers whose users know the argument by another name, as the command's do.
     """
 
     def __init__(self, argument: str, problem: str) -> None:
