@@ -1,4 +1,4 @@
-"""Exceptions and warnings, public as `evenrisk.exceptions`, and how they are said."""
+"""Exceptions and warnings, public as `evenrisk.exceptions` but for `ArgumentError`, and how they are said."""
 
 from __future__ import annotations
 
