@@ -227,7 +227,7 @@ def zero():
         lines.append([*name, "path (`fit`)", *described([on_test(model, test)])])
         found = {"momentum from 0": momentum(objective, nothing, max_iter=STEPS)}
         if classifier == "LR":
-            found["L-BFGS from 0"] = lbfgs(objective, nothing, metric=objective.metric())
+            found["L-BFGS from 0"] = lbfgs(objective, nothing, preconditioner=objective.preconditioner())
         for label, each in found.items():
             theta, model.objective_ = each.theta, each.value
             model.coef_, model.intercept_ = theta[None, :-1], theta[-1:]

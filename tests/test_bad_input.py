@@ -702,6 +702,10 @@ def test_small_cells_are_named(door):
     message = "fewer than 30 rows in: group 'c' (11). Gaps measured there are mostly noise"
     assert [str(warning.message) for warning in caught] == [message]
     assert caught[0].filename == __file__, "it points out of the package"
+    if door is fit:
+        with pytest.warns(SmallCellWarning) as from_a_path:
+            FairLogisticRegression().fit_path(data["X"], data["y"], [0.05], sensitive_features=GROUP[rows])
+        assert from_a_path[0].filename == __file__
     with pytest.warns(SmallCellWarning, match=rf"group 'c' among positives \({positives}\)\. Gaps"):
         door(**data, parity="equal_opportunity")
     if door is fit:

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.stats import energy_distance
 from sklearn.base import clone
 
-from evenrisk import GapDistance, GaussianDistance, HistogramDistance
+from evenrisk import FairLogisticRegression, GapDistance, GaussianDistance, HistogramDistance
 from evenrisk._xp import Cells, Sums
 from evenrisk.distances import Distance, cell_weights, evaluate, penalty
 from evenrisk.parity import PARITIES, make_cells
@@ -172,7 +172,7 @@ def test_inputs_are_left_as_they_were(name, parity):
     cells = w.cells()
     before = [np.copy(a) for a in (w.g, cells.code, cells.weight, cells.pairs, cells.pair_weight)]
     evaluate(distance, w.g, cells)
-    distance.rows(w.g, cells, w.X)
+    distance.jacobian(w.g, cells, w.X)
     after = (w.g, cells.code, cells.weight, cells.pairs, cells.pair_weight)
     assert all(np.array_equal(x, y) for x, y in zip(before, after, strict=True))
 
@@ -230,7 +230,7 @@ def test_rows_reproduce_the_jacobian_of_the_residual(name, sparse):
 
     sums = distance.sums(w.X @ theta, cells)
     r, in_a, in_b = distance.residual(*(sums.psi / sums.w[:, None]))
-    rows = distance.rows(w.X @ theta, cells, csr_array(w.X) if sparse else w.X) / sums.w[:, None, None]
+    rows = distance.jacobian(w.X @ theta, cells, csr_array(w.X) if sparse else w.X) / sums.w[:, None, None]
     jacobian = in_a @ rows[0] + in_b @ rows[1]
     step = 1e-6
     numerical = np.stack(
@@ -245,7 +245,7 @@ def test_rows_reproduce_the_jacobian_of_the_residual(name, sparse):
     assert 2 * r @ jacobian == pytest.approx(
         (D[:, :, None] * rows * sums.w[:, None, None]).sum((0, 1)), rel=1e-8
     )
-    assert 2 * r @ jacobian == pytest.approx(w.X.T @ distance.pull(w.X @ theta, cells, D), rel=1e-8)
+    assert 2 * r @ jacobian == pytest.approx(w.X.T @ distance.gradient(w.X @ theta, cells, D), rel=1e-8)
 
 
 @each
@@ -265,10 +265,10 @@ def test_residual_rows_are_the_chain_rule(name):
     A, B = rng.standard_normal((2, len(a), 3))
     _, in_a, in_b = distance.residual(a, b)
     expected = in_a @ A + in_b @ B
-    found = distance.residual_rows(a, b, A, B)
+    found = distance.residual_jacobian(a, b, A, B)
     assert found == pytest.approx(expected, rel=1e-10, abs=1e-12 * np.abs(expected).max())
-    rows = distance.rows(w.X @ theta, cells, w.X) / cell_weights(cells)[0][:, None, None]
-    J = distance.residual_rows(a, b, rows[0], rows[1])
+    rows = distance.jacobian(w.X @ theta, cells, w.X) / cell_weights(cells)[0][:, None, None]
+    J = distance.residual_jacobian(a, b, rows[0], rows[1])
     step = 1e-6
     ahead, behind = (
         np.stack([distance.residual(*means(theta + sign * step * e))[0] for e in np.eye(4)], axis=1)
@@ -284,8 +284,10 @@ def test_rows_run_on_torch():
     torch = need("torch")
     w = world("equalized_odds", 3)
     for distance, _ in DISTANCES.values():
-        expected = distance.rows(w.g, w.cells(), w.X)
-        found = distance.rows(torch.from_numpy(w.g), w.cells(convert=torch.from_numpy), torch.from_numpy(w.X))
+        expected = distance.jacobian(w.g, w.cells(), w.X)
+        found = distance.jacobian(
+            torch.from_numpy(w.g), w.cells(convert=torch.from_numpy), torch.from_numpy(w.X)
+        )
         assert found.numpy() == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
 
 
@@ -482,7 +484,7 @@ def test_changed_settings_are_checked_all_at_once():
 class Own(Distance):
     """A distance of a user's own that says nothing of its settings."""
 
-    psi_sums = residual = pull = rows = None
+    psi_sums = residual = gradient = jacobian = None
 
     def __init__(self, factor):
         self.factor = factor
@@ -492,6 +494,71 @@ def test_a_distance_without_settings_of_its_own_is_copied_whole():
     copied = clone(Own(3.0))
     assert copied.factor == 3.0
     assert copied.get_params() == {}
+
+
+def test_methods_go_by_their_earlier_names_too():
+    w = world("demographic_parity", 2)
+    distance, cells = GapDistance(), w.cells()
+    D = np.random.default_rng(0).normal(size=(2, distance.n_nodes))
+    a, b, A, B = distance.psi_sums(w.g, cells)[0], D[0], D[:, :, None][0], D[:, :, None][1]
+    calls = {
+        "pull": ("gradient", (w.g, cells, D)),
+        "rows": ("jacobian", (w.g, cells, w.X)),
+        "placed": ("prepare", (w.g,)),
+        "norms": ("row_norms", (w.g,)),
+        "residual_rows": ("residual_jacobian", (a, b, A, B)),
+    }
+    for old, (new, args) in calls.items():
+        with pytest.warns(DeprecationWarning, match=rf"`GapDistance.{old}` is now called `{new}`") as warned:
+            found = getattr(distance, old)(*args)
+        assert warned[0].filename == __file__
+        np.testing.assert_array_equal(found, getattr(distance, new)(*args))
+
+
+def test_a_distance_that_defines_the_earlier_names_gives_the_same_fit():
+    theirs = GaussianDistance()
+
+    class New(Distance):
+        psi_sums, residual, gradient, jacobian = (
+            theirs.psi_sums,
+            theirs.residual,
+            theirs.gradient,
+            theirs.jacobian,
+        )
+
+    with pytest.warns(DeprecationWarning, match=r"`Old` must define `\w+`, the new name of") as warned:
+
+        class Old(Distance):
+            psi_sums, residual, pull, rows = (
+                theirs.psi_sums,
+                theirs.residual,
+                theirs.gradient,
+                theirs.jacobian,
+            )
+
+    assert [warning.filename for warning in warned] == [__file__] * 2
+    w = world("demographic_parity", 2)
+    fits = [FairLogisticRegression(distance=distance, eta=0.3) for distance in (New(), Old(), theirs)]
+    new, old, gaussian = (fit.fit(w.X, w.y, sensitive_features=w.group).coef_ for fit in fits)
+    np.testing.assert_array_equal(new, old)
+    assert new == pytest.approx(gaussian, rel=1e-4)
+
+
+def test_super_works_across_both_names():
+    with pytest.warns(DeprecationWarning, match=r"`Old` must define `gradient`"):
+
+        class Old(GaussianDistance):
+            def pull(self, g, cells, D):
+                return 2 * super().pull(g, cells, D)
+
+    class New(Old):
+        def gradient(self, g, cells, D):
+            return 3 * super().gradient(g, cells, D)
+
+    w = world("demographic_parity", 2)
+    with pytest.warns(DeprecationWarning, match=r"`New.pull` is now called `gradient`"):
+        found = evaluate(New(), w.g, w.cells())[1]
+    np.testing.assert_array_equal(found, 6 * evaluate(GaussianDistance(), w.g, w.cells())[1])
 
 
 def test_defaults_are_part_of_the_definition():
@@ -579,13 +646,13 @@ def test_norms_are_those_of_rows_that_are_cells(window, n_thresholds):
         psi = distance.psi_sums(g, alone)
         return distance.compare(psi, 0 * psi)[0]
 
-    found, slope = distance.norms(g)
+    found, slope = distance.row_norms(g)
     assert found == pytest.approx(norms(g), rel=1e-9, abs=1e-15)
     step = 1e-5
     numerical = (norms(g + step) - norms(g - step)) / (2 * step)
     assert slope == pytest.approx(numerical, abs=1e-5)  # its own derivative jumps at the nodes
     assert np.abs(slope).max() > 1e-3
-    for one, other in zip(distance.norms(torch.from_numpy(g)), (found, slope), strict=True):
+    for one, other in zip(distance.row_norms(torch.from_numpy(g)), (found, slope), strict=True):
         assert one.numpy() == pytest.approx(other, rel=1e-12, abs=1e-15)
 
 
@@ -597,7 +664,7 @@ def test_only_squares_on_the_score_scale_are_norms(name):
     if not is_norm:
         w = world("demographic_parity", 2)
         with pytest.raises(NotImplementedError, match="is no norm of a difference of means"):
-            distance.norms(w.g)
+            distance.row_norms(w.g)
         with pytest.raises(NotImplementedError, match="has no bound on its curvature"):
             distance.curvature_bound(w.g, w.cells(), np.ones((2, 1)), 1.0)
 
@@ -610,11 +677,11 @@ def test_the_bound_of_the_gaps_curvature_bounds_it(distance, parity, n_groups):
         cells = w.cells()
         sums = distance.sums(g, cells)
         D = penalty(distance, sums, cells)[1]
-        slopes = distance.rows(g, cells, np.eye(len(g))) / sums.w[:, None, None]
+        slopes = distance.jacobian(g, cells, np.eye(len(g))) / sums.w[:, None, None]
         means = sums.psi / sums.w[:, None]
         H = np.zeros((len(g), len(g)))
         for (i, j), share in zip(cells.pairs, cells.pair_weight, strict=True):
-            J = distance.residual_rows(means[i], means[j], slopes[i], slopes[j])
+            J = distance.residual_jacobian(means[i], means[j], slopes[i], slopes[j])
             H += 2 * share * J.T @ J
         bend = distance.curvature_bound(g, cells, D, 0.0)
         h = distance.curvature_bound(g, cells, D, 1.0) - bend
@@ -623,7 +690,9 @@ def test_the_bound_of_the_gaps_curvature_bounds_it(distance, parity, n_groups):
         assert h == pytest.approx(np.abs(H).sum(axis=1), rel=1e-9, abs=1e-12)
         # the rest is the curvature of ψ with D held, where it is positive
         step = 1e-5
-        numerical = (distance.pull(g + step, cells, D) - distance.pull(g - step, cells, D)) / (2 * step)
+        numerical = (distance.gradient(g + step, cells, D) - distance.gradient(g - step, cells, D)) / (
+            2 * step
+        )
         agree = np.abs(np.maximum(numerical, 0) - bend) < 1e-3 * np.abs(numerical).max()
         assert agree.mean() > 0.97  # it jumps where two pieces meet
         assert (numerical < 0).any()

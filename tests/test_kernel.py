@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 import evenrisk.svm._kernel as kernel_room
 import evenrisk.svm._memory as memory_room
 from evenrisk import FairKernelSVC, FairLinearSVC, threshold_profile
-from evenrisk.svm._kernels import Reduction, SharedRows
+from evenrisk.svm._kernels import KernelFeatures, RepeatedRows
 from worlds import as_it_came, in_pieces
 
 DECISION = 2e-3  # how far decision values may be from libsvm's at tol=1e-8
@@ -327,29 +327,29 @@ def test_large_predictions_go_block_by_block(some, monkeypatch):
     assert clf.decision_function(X) == pytest.approx(whole, rel=1e-10, abs=1e-10)
 
 
-# ---------------------------------------------------------------- the reduction
+# ---------------------------------------------------------------- the kernel's features
 
 
 @pytest.mark.parametrize("kernel", [rbf_kernel, polynomial_kernel, laplacian_kernel])
 def test_features_reproduce_the_kernel_and_its_norm(few, kernel, monkeypatch):
     X, _, _ = few
     K = kernel(X, X)
-    reduction = Reduction.of(kernel, X, alpha=1e-4, tol=1e-6)
-    features = reduction.features(X)
+    phi = KernelFeatures.from_landmarks(kernel, X, alpha=1e-4, tol=1e-6)
+    features = phi(X)
     assert np.abs(features @ features.T - K).max() < 1e-8 * K.max()
     w = np.random.default_rng(0).standard_normal(features.shape[1])
-    dual = reduction.dual(w)
-    assert kernel(X, reduction.support) @ dual == pytest.approx(features @ w, abs=1e-4 * np.abs(K).max())
-    assert dual @ kernel(reduction.support, reduction.support) @ dual == pytest.approx(w @ w, rel=1e-4)
+    dual = phi.dual_coefficients(w)
+    assert kernel(X, phi.support) @ dual == pytest.approx(features @ w, abs=1e-4 * np.abs(K).max())
+    assert dual @ kernel(phi.support, phi.support) @ dual == pytest.approx(w @ w, rel=1e-4)
     monkeypatch.setattr("evenrisk.svm._kernels.BLOCK_BYTES", 1)
-    assert reduction.features(X) == pytest.approx(features, rel=1e-6, abs=1e-8)
+    assert phi(X) == pytest.approx(features, rel=1e-6, abs=1e-8)
 
 
 def test_the_rank_falls_with_the_ridge_and_the_tolerance(few):
     X, _, _ = few
 
     def rank(alpha, tol):
-        return len(Reduction.of(lambda A, B: rbf_kernel(A, B, gamma=0.5), X, alpha, tol).T)
+        return len(KernelFeatures.from_landmarks(lambda A, B: rbf_kernel(A, B, gamma=0.5), X, alpha, tol).T)
 
     ranks = [rank(alpha, 1e-6) for alpha in (0, 1e-4, 1, 1e4)]
     assert len(X) >= ranks[0] > ranks[1] > ranks[2] > ranks[3] > 0
@@ -359,7 +359,7 @@ def test_the_rank_falls_with_the_ridge_and_the_tolerance(few):
 def test_shared_rows_multiply_like_the_rows_written_out():
     rng = np.random.default_rng(0)
     base, index = rng.standard_normal((5, 3)), rng.integers(0, 5, 40)
-    X, rows = base[index], SharedRows(base, index)
+    X, rows = base[index], RepeatedRows(base, index)
     w, r = rng.standard_normal(3), rng.standard_normal(40)
     assert rows.shape == X.shape
     assert rows @ w == pytest.approx(X @ w, rel=1e-12)

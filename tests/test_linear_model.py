@@ -391,24 +391,24 @@ def test_columns_are_judged_by_the_rows_that_carry_weight(monkeypatch):
         ]
     )
     for kind in (np.asarray, sparse.csr_array, sparse.csr_matrix):
-        columns = Columns.of(kind(X), weight, fit_intercept=True)
+        columns = Columns.from_rows(kind(X), weight, fit_intercept=True)
         assert columns.kept.tolist() == [False, True, True, True, True, True]
         assert columns.origin.tolist() == [5, 0, 500, 0, 0, -7 * (1 + 1e-10)]
-        Z = columns.into(kind(X), weight)
+        Z = columns.transform(kind(X), weight)
         Z = Z.toarray() if sparse.issparse(Z) else Z
         assert Z[:, [0, 1, 2, 3]].tolist() == (X - columns.origin)[:, [1, 2, 3, 4]].tolist()
     near_in_the_first_block_only = np.array([[500.0, 501, 500, 501, 700]]).T
-    assert Columns.of(near_in_the_first_block_only, np.ones(5), fit_intercept=True).origin == 0
-    everything = Columns.of(X, weight, fit_intercept=False)
+    assert Columns.from_rows(near_in_the_first_block_only, np.ones(5), fit_intercept=True).origin == 0
+    everything = Columns.from_rows(X, weight, fit_intercept=False)
     assert everything.kept.all()
-    assert everything.into(X, weight) is X
+    assert everything.transform(X, weight) is X
 
 
 def test_entries_given_twice_are_moved_once():
     """Row 0 is 300 + 1, in two entries."""
     X = sparse.csr_array((np.array([300.0, 1, 300, 302]), np.array([0, 0, 0, 0]), np.array([0, 2, 3, 4])))
-    columns = Columns.of(X, np.ones(3), fit_intercept=True)
-    assert columns.into(X, np.ones(3)).toarray().ravel().tolist() == [1, 0, 2]
+    columns = Columns.from_rows(X, np.ones(3), fit_intercept=True)
+    assert columns.transform(X, np.ones(3)).toarray().ravel().tolist() == [1, 0, 2]
     assert X.nnz == 4
 
 
@@ -813,7 +813,7 @@ def test_from_which_range_on_a_column_counts_as_constant(dtype, noise, kept):
     X = rng.standard_normal((300, 2))
     y = (X[:, 0] + rng.logistic(size=300) > 0).astype(int)
     X = np.column_stack([X, 1 + noise * rng.random(300)]).astype(dtype)
-    assert Columns.of(X, np.ones(300), fit_intercept=True).kept.tolist() == [True, True, kept]
+    assert Columns.from_rows(X, np.ones(300), fit_intercept=True).kept.tolist() == [True, True, kept]
     if not kept:
         assert FairLogisticRegression(eta=0).fit(X, y).coef_[0, 2] == 0
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
-from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures
+from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures, SmallCellWarning
 from evenrisk.metrics import max_demographic_parity_difference
 from evenrisk.neural_network import FairMLPClassifier, _classifier
 from evenrisk.neural_network._training import split_off
@@ -220,6 +220,15 @@ def test_the_same_seed_gives_the_same_bytes_and_torchs_generator_is_left_alone(f
     np.random.seed(99)  # noqa: NPY002
     assert np.array_equal(first, fit(7))
     assert not np.array_equal(first, fit(8))
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "adam"])
+def test_the_warning_of_small_cells_points_at_the_callers_line(few, solver):
+    X, y, _ = few
+    clf = FairMLPClassifier(solver=solver, max_iter=1, **TINY)
+    with pytest.warns(SmallCellWarning) as caught:
+        clf.fit(X, y, sensitive_features=np.arange(len(y)) < 20)
+    assert next(each for each in caught if each.category is SmallCellWarning).filename == __file__
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")

@@ -120,12 +120,12 @@ def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, m
     X, y, group = (a[:500] for a in rows["compas"])
     clf = FairLogisticRegression(eta=1)
     problem = clf._problem(clf._check_rows(X, y, None, group))
-    kept = path_room.KeptCurvature(problem)
+    kept = path_room.CurvatureCache(problem)
     start = np.full(problem.n_parameters, 0.1)
-    kept.parts, kept.age, kept.end = parts(problem, start), age, start.copy()
+    kept.parts, kept.n_iter_since, kept.last_theta = parts(problem, start), age, start.copy()
     kept.minimise(problem, start, tol=1e-3, max_iter=1)
     assert len(taken) == looks
-    kept.age = 0
+    kept.n_iter_since = 0
     kept.minimise(problem, start + 0.1, tol=1e-3, max_iter=1)
     assert len(taken) == looks + 1
 

@@ -53,11 +53,11 @@ def test_value_is_the_formula(name):
 def test_blocks_change_nothing(name, monkeypatch):
     F = objective(world(), name)
     value, gradient = F(THETA)
-    metric = F.metric()
+    preconditioner = F.preconditioner()
     monkeypatch.setattr(xp_room, "BLOCK_ROWS", 7)
     assert F(THETA)[0] == pytest.approx(value, rel=1e-12)
     assert F(THETA)[1] == pytest.approx(gradient, rel=1e-9, abs=1e-12)
-    assert F.metric() == pytest.approx(metric, rel=1e-9)
+    assert F.preconditioner() == pytest.approx(preconditioner, rel=1e-9)
 
 
 @each
@@ -67,15 +67,15 @@ def test_sparse_equals_dense(name, kind):
     dense, stored = objective(w, name), objective(w, name, X=kind(w.X))
     assert stored(THETA)[0] == pytest.approx(dense(THETA)[0], rel=1e-12)
     assert stored(THETA)[1] == pytest.approx(dense(THETA)[1], rel=1e-9, abs=1e-12)
-    assert stored.metric() == pytest.approx(dense.metric(), rel=1e-9)
+    assert stored.preconditioner() == pytest.approx(dense.preconditioner(), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix])
-def test_many_features_get_the_diagonal_of_the_metric(kind, monkeypatch):
+def test_many_features_get_the_diagonal_of_the_preconditioner(kind, monkeypatch):
     w = world()
-    monkeypatch.setattr(objective_room, "FULL_METRIC", 3)
+    monkeypatch.setattr(objective_room, "FULL_MATRICES", 3)
     second = np.average(w.X**2, axis=0, weights=w.weight) + 0.3
-    found = objective(w, "gap", X=kind(w.X)).metric()
+    found = objective(w, "gap", X=kind(w.X)).preconditioner()
     assert found == pytest.approx(np.append(1 / second, 1.0), rel=1e-12)
 
 
@@ -92,17 +92,19 @@ def test_torch_equals_numpy(name, dtype):
     rel = 1e-10 if dtype is np.float64 else 2e-4
     assert theirs(THETA)[0] == pytest.approx(ours(THETA)[0], rel=rel)
     assert theirs(THETA)[1] == pytest.approx(ours(THETA)[1], rel=50 * rel, abs=50 * rel * 1e-2)
-    assert theirs.metric() == pytest.approx(ours.metric(), rel=0.1 if dtype is np.float32 else 1e-8)
+    assert theirs.preconditioner() == pytest.approx(
+        ours.preconditioner(), rel=0.1 if dtype is np.float32 else 1e-8
+    )
     assert str(theirs.raw_scores(THETA).dtype) == f"torch.{np.dtype(dtype)}"
 
 
-def test_the_metric_inverts_the_second_moments():
+def test_the_preconditioner_inverts_the_second_moments():
     w = world()
     X1 = np.column_stack([w.X, np.ones(len(w.X))])
     second = (X1 * (w.weight / w.weight.sum())[:, None]).T @ X1 + np.diag([0.3] * 4 + [0])
-    assert objective(w, "gap").metric() @ second == pytest.approx(np.eye(5), abs=1e-4)
+    assert objective(w, "gap").preconditioner() @ second == pytest.approx(np.eye(5), abs=1e-4)
     no_column = type(w)(**{**w.__dict__, "X": np.column_stack([w.X[:, :3], np.zeros(len(w.X))])})
-    assert np.isfinite(objective(no_column, "gap").metric()).all()
+    assert np.isfinite(objective(no_column, "gap").preconditioner()).all()
 
 
 def test_segment_sums_do_not_stand_still_in_float32():
@@ -118,22 +120,24 @@ def test_segment_sums_do_not_stand_still_in_float32():
 
 
 @pytest.mark.parametrize("limit", [3, 256])
-def test_a_column_of_zeros_leaves_the_metric_finite(limit, monkeypatch):
+def test_a_column_of_zeros_leaves_the_preconditioner_finite(limit, monkeypatch):
     w = world()
-    monkeypatch.setattr(objective_room, "FULL_METRIC", limit)
+    monkeypatch.setattr(objective_room, "FULL_MATRICES", limit)
     X = np.column_stack([w.X[:, :3], np.zeros(len(w.X))])
     scores = ScoreObjective(LOGISTIC, w.y, w.weight)
     for kind in (np.asarray, sparse.csr_array):
-        metric = LinearObjective(scores, kind(X), alpha=0.0, fit_intercept=True).metric()
-        assert np.isfinite(metric).all()
+        preconditioner = LinearObjective(scores, kind(X), alpha=0.0, fit_intercept=True).preconditioner()
+        assert np.isfinite(preconditioner).all()
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-def test_the_metric_keeps_the_digits_of_a_column_far_from_zero(kind):
+def test_the_preconditioner_keeps_the_digits_of_a_column_far_from_zero(kind):
     w = world()
     far = w.X + 2010 * np.eye(4)[0]
     scores = ScoreObjective(LOGISTIC, w.y, w.weight.astype(np.float32))
-    single = LinearObjective(scores, kind(far.astype(np.float32)), alpha=0.0, fit_intercept=True).metric()
+    single = LinearObjective(
+        scores, kind(far.astype(np.float32)), alpha=0.0, fit_intercept=True
+    ).preconditioner()
     share = w.weight / w.weight.sum()
     X1 = np.column_stack([far, np.ones(len(far))])
     exact = np.linalg.inv((X1 * share[:, None]).T @ X1)
@@ -271,8 +275,8 @@ def test_a_constant_column_has_no_moments_not_even_rounding(kind):
 def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
     F = objective(world(), "gaussian")
     taken = []
-    of_cell = objective_room._of_cell
-    monkeypatch.setattr(objective_room, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
+    of_cell = objective_room.CellMoments._of_cell
+    monkeypatch.setattr(objective_room.CellMoments, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
     F.with_eta(0.0)(THETA)
     assert not taken  # nobody needs them without a penalty
     for eta in (0.1, 0.5):
@@ -313,11 +317,11 @@ def test_round_two_is_the_same_where_too_many_rows_came_to_keep_their_places(nam
     monkeypatch.setattr(xp_room, "BLOCK_ROWS", 100)
     kept = penalty.sums(w.g)
     monkeypatch.setattr(scores_room, "KEPT_ROWS", 10)
-    placed_again = penalty.sums(w.g)
-    assert len(kept.placed) == 3
-    assert placed_again.placed == []
+    prepared_again = penalty.sums(w.g)
+    assert len(kept.prepared) == 3
+    assert prepared_again.prepared == []
     gradients = [np.zeros(len(w.g)), np.zeros(len(w.g))]
-    for summed, gradient in zip((kept, placed_again), gradients, strict=True):
+    for summed, gradient in zip((kept, prepared_again), gradients, strict=True):
         penalty.add_gradient(summed, penalty.derivative(summed)[1], gradient)
     assert gradients[0].any()
     assert gradients[0].tolist() == gradients[1].tolist()

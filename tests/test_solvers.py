@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from evenrisk._estimator import rungs
+from evenrisk._estimator import intermediate_etas
 from evenrisk.solvers import RENEW, lbfgs, momentum, newton
 
 RNG = np.random.default_rng(0)
@@ -25,12 +25,14 @@ def test_lbfgs_finds_the_minimum_to_the_last_digits():
     assert found.value == pytest.approx(3.0, rel=1e-14)
 
 
-@pytest.mark.parametrize("metric", [np.linalg.inv(A), 1 / np.diag(A)], ids=["matrix", "diagonal"])
-def test_a_metric_saves_iterations_and_changes_nothing_else(metric):
-    plain, helped = (lbfgs(quadratic, np.zeros(6), tol=1e-9, metric=m) for m in (None, metric))
+@pytest.mark.parametrize("preconditioner", [np.linalg.inv(A), 1 / np.diag(A)], ids=["matrix", "diagonal"])
+def test_a_preconditioner_saves_iterations_and_changes_nothing_else(preconditioner):
+    plain, helped = (
+        lbfgs(quadratic, np.zeros(6), tol=1e-9, preconditioner=m) for m in (None, preconditioner)
+    )
     assert helped.theta == pytest.approx(plain.theta, abs=1e-6)
     assert helped.n_iter <= plain.n_iter
-    if metric.ndim == 2:
+    if preconditioner.ndim == 2:
         assert helped.n_iter <= 4
 
 
@@ -171,10 +173,10 @@ def test_momentum_follows_the_papers_schedule():
 
 
 def test_rungs_stop_below_eta():
-    assert rungs(0) == []
-    assert rungs(0.01) == []
-    assert rungs(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
-    assert rungs(3)[: len(rungs(1))] == rungs(1)
+    assert intermediate_etas(0) == []
+    assert intermediate_etas(0.01) == []
+    assert intermediate_etas(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])
+    assert intermediate_etas(3)[: len(intermediate_etas(1))] == intermediate_etas(1)
 
 
 @pytest.mark.parametrize("solver", [lbfgs, momentum, partial(newton, curvature=lambda theta: A)])

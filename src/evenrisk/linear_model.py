@@ -12,7 +12,7 @@ from evenrisk._validation import check_number
 from evenrisk.calibration import Steps
 from evenrisk.distances import Distance
 from evenrisk.losses import LOGISTIC
-from evenrisk.objective import LinearProblem, linear_scores
+from evenrisk.objective import LinearProblem
 from evenrisk.parity import Parity
 
 
@@ -175,25 +175,8 @@ class FairLogisticRegression(PenalisedClassifier):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
-                self._keep(problem, point, data)
+                self._store_fit(problem, point, data)
         return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the raw score g = Xw + b of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where the positive class is predicted.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        return self._calibrated(linear_scores(X, self.coef_[0], self.intercept_[0]))
 
     def to_sklearn(self) -> Any:
         """Return a plain scikit-learn LogisticRegression with the same probabilities.
@@ -225,9 +208,3 @@ class FairLogisticRegression(PenalisedClassifier):
         scores = self._score_objective(LOGISTIC, data)
         alpha = check_number("alpha", self.alpha, low=0)
         return LinearProblem(scores, data.X, alpha=alpha, fit_intercept=self.fit_intercept)
-
-    def _start(self, problem: LinearProblem) -> np.ndarray | None:
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        w, b = self._line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
-        return problem.theta_of(w, b)

@@ -9,7 +9,7 @@ from evenrisk._estimator._contract import (
     distinct_rows,
     forget,
 )
-from evenrisk._estimator._path import PathPoint, eta_path, rungs
+from evenrisk._estimator._path import PathPoint, eta_path, intermediate_etas
 from evenrisk._estimator._unseen import FOLDS, left_out_scores
 
 __all__ = [
@@ -23,6 +23,6 @@ __all__ = [
     "distinct_rows",
     "eta_path",
     "forget",
+    "intermediate_etas",
     "left_out_scores",
-    "rungs",
 ]

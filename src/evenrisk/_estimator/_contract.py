@@ -6,7 +6,7 @@ A fit reads the same everywhere. Each public estimator shows it in its own modul
         data = self._check_rows(X, y, sample_weight, sensitive_features)   # clean arrays
         problem = self._problem(data)                                      # what is minimised
         for point in eta_path(problem, [self.eta], self._settings()):      # solve
-            self._keep(problem, point, data)                               # fitted attributes, warnings
+            self._store_fit(problem, point, data)                               # fitted attributes, warnings
 
 `FairClassifier` is for all of them, `PenalisedClassifier` for those with η·E_f in their objective.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evenrisk._estimator._hinge import constant_is_least
 from evenrisk._estimator._path import SOLVERS, PathPoint, SolverSettings, eta_path
@@ -46,15 +46,15 @@ from evenrisk._validation import (
     check_member,
     check_number,
     check_weight,
-    tell,
+    warn_user,
 )
 from evenrisk._xp import Cells, sigmoid, to_numpy
 from evenrisk.calibration import CALIBRATIONS, IDENTITY, Line, Steps, weight_of_one_row
 from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
-from evenrisk.objective import Penalty, Problem, ScoreObjective
-from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
+from evenrisk.parity import PARITIES, Parity, make_cells
 
 COLLAPSE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
@@ -74,7 +74,12 @@ class TrainingData:
     classes: np.ndarray  # (2,) the labels
     groups: Groups | None
     cells: Cells | None
-    row: float = 1.0  # the weight of one row, for calibrations, which count rows
+    weight_of_one_row: float = 1.0  # for calibrations, which count rows
+
+    @property
+    def row_counts(self) -> np.ndarray:
+        """How many original rows each row stands for (n,)."""
+        return self.weight / self.weight_of_one_row
 
     def take(self, rows: np.ndarray) -> TrainingData:
         """Return the rows at these indices; the list of groups stays as it is."""
@@ -87,20 +92,20 @@ class TrainingData:
             cells=None if self.cells is None else self.cells.rows(rows),
         )
 
-    def present(self) -> TrainingData:
+    def drop_zero_weights(self) -> TrainingData:
         """Return the rows of positive weight."""
         return self if self.weight.all() else self.take(np.flatnonzero(self.weight))
 
-    def merged(self) -> TrainingData:
+    def merge_equal_rows(self) -> TrainingData:
         """Return the data with equal (x, y, group) rows merged, their weights added (COMPAS: 3,694 → 2,100).
 
         Rows of weight 0 are dropped. The order of the merged rows depends on their values only, so neither
         row order nor repeating a row instead of weighting it changes a fit by even one bit. Where looking for
-        equal rows would take long, only rows of weight 0 are dropped.
+        equal rows would take long, the data stay as they are.
         """
         if self.X.shape[0] * self.X.shape[1] > COLLAPSE_ENTRIES:
-            return self.present()
-        data = self.present()
+            return self
+        data = self.drop_zero_weights()
         code = np.zeros(len(data.y), np.int32) if data.groups is None else data.groups.code
         dense = data.X.toarray() if sparse.issparse(data.X) else data.X
         index, inverse = distinct_rows(np.column_stack([dense, data.y, code]))
@@ -170,10 +175,26 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     """Base class of all estimators: fit with groups, predict without them."""
 
     _parity: Parity
-    _no_constraint: ClassVar[str]  # the setting of the plain model, for messages
+    _plain_setting: ClassVar[str]  # the setting of the plain model, for messages
 
     # with metadata routing on, pipelines and searches pass the groups through without a request
     __metadata_request__fit: ClassVar = {"sensitive_features": True}
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the raw score g of each row; of a linear model, g = Xw + b.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        check_is_fitted(self)
+        return self._calibrated(self._raw_scores(self._validated(X, reset=False)))
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row: the positive class where the risk is above 0.5.
@@ -237,19 +258,28 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # hooks for subclasses
+    # hooks for subclasses; those that have a default have it for a linear model
 
     def _check_parameters(self) -> None:
         """Check the constructor's arguments (in `fit`, as scikit-learn requires) and set `_parity`."""
         raise NotImplementedError
 
-    def _constraint(self) -> str:
-        """Return when groups are required, for a message ("when eta > 0, got None with eta=1.0"), or ""."""
+    def _why_groups(self) -> str:
+        """Return why groups are required, for a message ("when eta > 0, got None with eta=1.0"), or ""."""
         raise NotImplementedError
 
-    def _merges(self) -> bool:
+    def _may_merge_rows(self) -> bool:
         """Whether equal rows may be merged into one."""
         return True
+
+    def _raw_scores(self, X: Any) -> np.ndarray:
+        """Return g, before an isotonic calibration, of rows that have been checked."""
+        return linear_scores(X, self.coef_[0], self.intercept_[0])
+
+    def _calibrated(self, g: np.ndarray) -> np.ndarray:
+        """Apply the calibration to raw scores where it is not folded into the coefficients."""
+        calibration = getattr(self, "calibration_", None)
+        return calibration(g) if isinstance(calibration, Steps) else g
 
     def _dtypes(self) -> Any:
         """Return the types of numbers that X may have; others are converted to the first."""
@@ -271,45 +301,39 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         groups = None
         if sensitive_features is not None:
             groups = check_groups(sensitive_features, n)
-        elif self._constraint():
+        elif self._why_groups():
             raise MissingSensitiveFeatures(
-                f"`sensitive_features` is required {self._constraint()}. Pass the group of each row to fit "
-                f"(it is not needed to predict), or set {self._no_constraint} for a plain model"
+                f"`sensitive_features` is required {self._why_groups()}. Pass the group of each row to fit "
+                f"(it is not needed to predict), or set {self._plain_setting} for a plain model"
             )
         present = weight > 0
         if not present.all():
             if len(np.unique(target[present])) < 2:
                 raise ValueError("`y` must have 2 classes among rows of positive weight, got 1 class")
             groups = None if groups is None else groups.among(present)
-        if groups is not None:
-            self._check_cell_sizes(target[present], groups.take(present))
         cells = None
         if groups is not None:
             cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
-        row = 1.0
+            names = self._parity.cell_names([repr(name) for name in groups.names])
+            check_cells(cells.code[present], names, warn=bool(self._why_groups()))
+        one = 1.0
         if getattr(self, "calibration", None) is not None:
-            row = weight_of_one_row(weight)  # before equal rows are merged
-        data = TrainingData(X, target, weight, classes, groups, cells, row)
-        return data.merged() if self._merges() and X.shape[0] * X.shape[1] <= COLLAPSE_ENTRIES else data
-
-    def _check_cell_sizes(self, y: np.ndarray, groups: Groups) -> None:
-        """Raise an error for empty cells and warn of small ones."""
-        code = cell_codes(self._parity, y, groups.code, len(groups.labels))
-        names = self._parity.cell_names([repr(name) for name in groups.names])
-        check_cells(code, names, warn=bool(self._constraint()), stacklevel=4)
+            one = weight_of_one_row(weight)  # before equal rows are merged
+        data = TrainingData(X, target, weight, classes, groups, cells, one)
+        return data.merge_equal_rows() if self._may_merge_rows() else data
 
     def _check_X(self, X: Any) -> Any:
         """Check the features to fit, and remember their number and names."""
-        accept = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return self._validated(X, accept_sparse=accept, reset=True)
+        return self._validated(X, reset=True)
 
-    def _validated(self, X: Any, *, accept_sparse: Any = "csr", reset: bool, **settings: Any) -> Any:
+    def _validated(self, X: Any, *, reset: bool, **settings: Any) -> Any:
         """Check X as scikit-learn does; `reset` stores its columns, otherwise they must be those stored."""
         check_features(X)
-        common = {"dtype": self._dtypes(), "accept_sparse": accept_sparse, "reset": reset}
+        formats = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        common = {"dtype": self._dtypes(), "accept_sparse": formats, "reset": reset}
         return validate_data(self, summed_duplicates(X), **common, **settings)
 
-    def _remember(self, data: TrainingData) -> None:
+    def _store_labels(self, data: TrainingData) -> None:
         """Keep the labels of classes and groups."""
         self.classes_ = data.classes
         forget(self, "groups_")
@@ -320,7 +344,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 class PenalisedClassifier(FairClassifier):
     """Base class of classifiers with `parity`, `distance`, `eta` and a solver."""
 
-    _no_constraint: ClassVar[str] = "eta=0"
+    _plain_setting: ClassVar[str] = "eta=0"
     n_features_in_: int
     feature_names_in_: np.ndarray
     calibration_: Line | Steps | None
@@ -360,8 +384,8 @@ class PenalisedClassifier(FairClassifier):
         problem = strictest._problem(data)
         for point in strictest._points(problem, data, etas):
             model = clone(self).set_params(eta=point.eta)
-            model._inherit(strictest)
-            model._keep(problem, point, data)
+            model._copy_checked(strictest)
+            model._store_fit(problem, point, data)
             models[point.eta] = model
         return [copy(models[eta]) for eta in etas]  # an eta may come twice
 
@@ -378,7 +402,10 @@ class PenalisedClassifier(FairClassifier):
 
     def _start(self, problem: Any) -> np.ndarray | None:
         """Return θ of the last fit if warm_start is set and shapes agree, else None."""
-        raise NotImplementedError
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        w, b = self._folded_line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
+        return problem.theta_of(w, b)
 
     def _check_parameters(self) -> None:
         check_number("eta", self.eta, low=0)
@@ -391,7 +418,7 @@ class PenalisedClassifier(FairClassifier):
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
 
-    def _constraint(self) -> str:
+    def _why_groups(self) -> str:
         return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
 
     def _score_objective(self, loss: Loss, data: TrainingData) -> ScoreObjective:
@@ -407,7 +434,7 @@ class PenalisedClassifier(FairClassifier):
             weight = weight * factors.astype(weight.dtype)[data.y]
         return ScoreObjective(loss, data.y, weight, penalty, float(self.eta))
 
-    def _keep(self, problem: Problem, point: PathPoint, data: TrainingData) -> None:
+    def _store_fit(self, problem: Problem, point: PathPoint, data: TrainingData) -> None:
         """Set the fitted attributes, and warn if the fit is of little use."""
         theta = point.solution.theta
         g = problem.raw_scores(theta)
@@ -415,16 +442,16 @@ class PenalisedClassifier(FairClassifier):
         self.calibration_ = None
         if self.calibration is not None:
             unseen = self._unseen_scores(problem, point, data)
-            self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.weight / data.row)
+            self.calibration_ = CALIBRATIONS[self.calibration](unseen, data.y, data.row_counts)
         self._set_coefficients(problem, theta)
         self.n_iter_ = point.n_iter
         self.objective_ = point.solution.value
         self.penalty_ = 0.0 if penalty is None else penalty.value(g)
         self._diagnose(problem, point, to_numpy(g), data)
-        self._remember(data)
+        self._store_labels(data)
 
     def _set_coefficients(self, problem: Problem, theta: np.ndarray) -> None:
-        line = self._line
+        line = self._folded_line
         for name, value in problem.attributes(theta, line.slope, line.intercept).items():
             setattr(self, name, value)
 
@@ -449,44 +476,35 @@ class PenalisedClassifier(FairClassifier):
 
     def _unseen_scores(self, problem: Any, point: PathPoint, data: TrainingData) -> np.ndarray:
         """Return the scores to calibrate on, each row's from a model that has not seen it."""
-        rows = data.weight / data.row
-        return left_out_scores(problem.with_eta(point.eta), point.solution.theta, rows)
+        return left_out_scores(problem.with_eta(point.eta), point.solution.theta, data.row_counts)
 
     def _cross_fitted(self, g: np.ndarray, eta: float, data: TrainingData, fold: np.ndarray) -> np.ndarray:
         """Return each row's raw score from a copy of this model fitted without the rows of its fold."""
         part = clone(self).set_params(calibration=None, eta=eta, warm_start=False, verbose=0)
-        part._inherit(self)
+        part._copy_checked(self)
         part.calibration_ = None
 
         def refit(train: np.ndarray, test: np.ndarray) -> np.ndarray:
             rows = data.take(train)
-            rows = replace(rows, X=self._compared_with(rows.X, train))
+            rows = replace(rows, X=self._columns_used(rows.X, train))
             problem = part._problem(rows)
             for point in part._points(problem, rows, [eta]):
                 part._set_coefficients(problem, point.solution.theta)
-            return part._raw_scores(self._compared_with(_safe_indexing(data.X, test), train))
+            return part._raw_scores(self._columns_used(_safe_indexing(data.X, test), train))
 
         return cross_fitted_scores(data, g, fold, refit)
 
-    def _compared_with(self, X: Any, train: np.ndarray) -> Any:
+    def _columns_used(self, X: Any, train: np.ndarray) -> Any:
         """Return the columns of X that a fit to the rows `train` uses: all, unless X is a kernel matrix."""
         return X
 
-    def _raw_scores(self, X: Any) -> np.ndarray:
-        """Return g of rows that have been checked."""
-        raise NotImplementedError
-
     @property
-    def _line(self) -> Line:
+    def _folded_line(self) -> Line:
         """The map that is folded into the fitted coefficients."""
         calibration = getattr(self, "calibration_", None)
         return calibration if isinstance(calibration, Line) else IDENTITY
 
-    def _calibrated(self, g: np.ndarray) -> np.ndarray:
-        """Apply the calibration to raw scores where it is not folded into the coefficients."""
-        return self.calibration_(g) if isinstance(self.calibration_, Steps) else g
-
-    def _inherit(self, checked: Self) -> None:
+    def _copy_checked(self, checked: Self) -> None:
         """Copy the attributes that `_check_rows` has set on another model."""
         self._parity, self._distance = checked._parity, checked._distance
         self.n_features_in_ = checked.n_features_in_
@@ -515,7 +533,7 @@ def diagnose(
     y, weight = data.y, data.weight
     sd = _spread(g, weight)
     if n_features == 0:
-        tell(
+        warn_user(
             "all risk scores are the same: no column of X varies, so that nobody can be told apart",
             CollapseWarning,
         )
@@ -524,7 +542,7 @@ def diagnose(
     accuracy = float(np.average((calibrated > 0) == y, weights=weight))
     positive = float(np.average(y, weights=weight))
     if accuracy < max(positive, 1 - positive) - 1e-12:
-        tell(
+        warn_user(
             f"training accuracy {accuracy:.3f} is under the majority rate "
             f"{max(positive, 1 - positive):.3f}: at 0.5 a constant answer does better. Lower eta (now "
             f"{eta}) or move the threshold",
@@ -535,7 +553,7 @@ def diagnose(
         some = np.random.default_rng(0).integers(0, len(g), AUC_ROWS)
     area = auc(g[some], y[some], weight[some])
     if area < 0.5:
-        tell(
+        warn_user(
             f"training AUC {area:.3f} is under 0.5: the scores rank people worse than chance. Lower eta "
             f"(now {eta})",
             ReversedRankingWarning,
@@ -544,7 +562,7 @@ def diagnose(
 
 def _warn_of_collapse(sd: float, why: str) -> None:
     """Warn that the scores are nearly the same, and say why."""
-    tell(
+    warn_user(
         f"all risk scores are squeezed together (standard deviation {sd:.1e}){why}",
         CollapseWarning,
     )

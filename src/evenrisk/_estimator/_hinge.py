@@ -20,12 +20,12 @@ from evenrisk.solvers import Solution, lbfgs, newton
 
 FIRST_MU, NEXT_MU = 0.1, 0.03  # for a fresh start, and for a start with multipliers
 SHRINK, LEAST_MU = 1 / 3, 1e-5  # shrinking faster moves too many kinks at once
-INEXACT = 1e-3  # times μ: gradient tolerance of a round, where above `tol`
-STRETCH = 50  # iterations between two checks whether the value still falls
+ROUND_TOL = 1e-3  # times μ: gradient tolerance of a round, where above `tol`
+CHECK_EVERY = 50  # iterations between two checks whether the value still falls
 FLOOR = 1e-3  # times E x²: added to the curvature, which may be 0 in loss and penalty
 FULL_CURVATURE = 1024  # parameters up to which the curvature matrix is formed
 ROUNDS = 40
-TIED = 1e-3  # range of the raw scores below which a constant score is tried instead
+SMALL_RANGE = 1e-3  # range of the raw scores below which a constant score is tried instead
 
 
 @dataclass
@@ -50,41 +50,41 @@ class HingeSolver:
         mu, n_iter = FIRST_MU if fresh else NEXT_MU, 0
         for left in reversed(range(ROUNDS)):
             smooth = objective.with_loss(SmoothedHinge(mu, a))
-            enough = max(tol, INEXACT * mu)
-            found = self._minimise(smooth, theta, enough, tol, max_iter - n_iter)
+            round_tol = max(tol, ROUND_TOL * mu)
+            found = self._minimise(smooth, theta, round_tol, tol, max_iter - n_iter)
             theta, n_iter = found.theta, n_iter + found.n_iter
             a = SmoothedHinge(mu, a).slope(scores.y, objective.raw_scores(theta))
             value = objective.with_loss(HINGE)(theta)[0]
             close = value - found.value <= tol * abs(value)
-            # above `enough` it has converged by rounding or by idling: another round would not help
-            done = close and (found.gradient_norm <= tol or found.gradient_norm > enough)
+            # above `round_tol` it has converged by rounding or by idling: another round would not help
+            done = close and (found.gradient_norm <= tol or found.gradient_norm > round_tol)
             if done or not found.converged or not left or n_iter >= max_iter:
                 break
             mu = max(mu * SHRINK, LEAST_MU)
         self.multipliers = a
         found = replace(found, value=value, n_iter=n_iter, converged=done and found.converged)
-        if np.ptp(to_numpy(objective.raw_scores(theta))) > TIED:
+        if np.ptp(to_numpy(objective.raw_scores(theta))) > SMALL_RANGE:
             return found
         return min(found, replace(_constant(objective), n_iter=n_iter), key=lambda each: each.value)
 
     def _minimise(
-        self, smooth: LinearObjective, theta: np.ndarray, enough: float, tol: float, max_iter: int
+        self, smooth: LinearObjective, theta: np.ndarray, round_tol: float, tol: float, max_iter: int
     ) -> Solution:
-        """Run the solver `STRETCH` iterations at a time until the value hardly falls.
+        """Run the solver `CHECK_EVERY` iterations at a time until the value hardly falls.
 
         The gradient alone is no stopping rule: where GA pulls the weights to 0, it grows without bound.
         """
         n_iter, before = 0, smooth(theta)[0]
         while True:
-            solution = self._stretch(smooth, theta, enough, max(min(STRETCH, max_iter - n_iter), 1))
+            solution = self._iterate(smooth, theta, round_tol, max(min(CHECK_EVERY, max_iter - n_iter), 1))
             n_iter += solution.n_iter
             stuck = solution.n_iter == 0
-            idle = solution.n_iter == STRETCH and before - solution.value <= tol * abs(solution.value)
+            idle = solution.n_iter == CHECK_EVERY and before - solution.value <= tol * abs(solution.value)
             if solution.converged or idle or stuck or n_iter >= max_iter:
                 return replace(solution, n_iter=n_iter, converged=solution.converged or idle)
             theta, before = solution.theta, solution.value
 
-    def _stretch(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
+    def _iterate(self, smooth: LinearObjective, theta: np.ndarray, tol: float, max_iter: int) -> Solution:
         """Run Newton's method; with many parameters L-BFGS, which is slow at kinks but needs no matrix."""
         common: dict[str, Any] = {
             "tol": tol,
@@ -93,11 +93,11 @@ class HingeSolver:
             "verbose": self.verbose,
         }
         if len(theta) > FULL_CURVATURE:
-            return lbfgs(smooth, theta, metric=smooth.metric(), **common)
+            return lbfgs(smooth, theta, preconditioner=smooth.preconditioner(), **common)
         floor = FLOOR * smooth.mean_square()
         floor = np.diag(np.where(floor > 0, floor, 1.0))
         return newton(
-            smooth, theta, curvature=lambda at: smooth.curvature(at) + floor, renew=STRETCH, **common
+            smooth, theta, curvature=lambda at: smooth.curvature(at) + floor, renew=CHECK_EVERY, **common
         )
 
 

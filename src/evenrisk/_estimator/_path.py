@@ -4,12 +4,12 @@ Why a path. GA is singular where all scores tie, and no distance has a gradient 
 w = 0 with the penalty on. And the objective is not convex for η > 0: the path stays in the minimum that is
 connected with the unpenalised fit.
 
-Which points. Those asked for, and rungs 0.01, 0.0316, 0.1, … in between where the next step would be too
-wide. Rungs are fixed numbers, so that two fits share all rungs below both. They are solved roughly, and by
+Which points. Those asked for, and some of 0.01, 0.0316, 0.1, … in between where the next step would be too
+large. These are fixed numbers, so that two fits share all of them below both. They are solved roughly, and by
 the solver "auto" whatever the user chose, so that all solvers begin at the same point.
 
 Which solver. "auto" is Newton's method where a penalty is on and its matrices are small, else L-BFGS. A hinge
-has kinks and goes to `HingeSolver`. Newton's matrices are kept along the path: see `KeptCurvature`.
+has kinks and goes to `HingeSolver`. Newton's matrices are kept along the path: see `CurvatureCache`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._estimator._hinge import HingeSolver
-from evenrisk._validation import tell
+from evenrisk._validation import warn_user
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import RENEW, Solution, lbfgs, momentum, newton
 
 SOLVERS = ("auto", "lbfgs", "newton", "momentum")
 FEW_FEATURES, FEW_PAIRS = 256, 50  # up to which "auto" forms curvature matrices
 DAMPING = 1e-5  # times a column's variance: least curvature along the column
-ON_THE_WAY = 1e-3  # gradient tolerance at rungs that were not asked for: enough to stay in the basin
-FIRST_RUNG, RUNG_RATIO = 0.01, 10**0.5
-WIDE = 4.0  # ratio of two η up to which no rung is needed between them, a little above RUNG_RATIO
+INTERMEDIATE_TOL = 1e-3  # gradient tolerance at an η that was not asked for: enough to stay in the basin
+FIRST_ETA, ETA_RATIO = 0.01, 10**0.5
+MAX_RATIO = 4.0  # of two η with none needed between them, a little above ETA_RATIO
 
 
 class SolverSettings(NamedTuple):
@@ -67,7 +67,7 @@ def eta_path(
     asked = set(etas)
     for eta in _steps(asked) if start is None else sorted(asked):
         here = problem.with_eta(eta)
-        exact = tol if eta in asked else max(tol, ON_THE_WAY)
+        exact = tol if eta in asked else max(tol, INTERMEDIATE_TOL)
         last = settings.solver if eta in asked else "auto"
         solution = minimise(here, theta, exact, last)
         n_iter += solution.n_iter
@@ -85,20 +85,20 @@ def eta_path(
             n_iter = 0
 
 
-def rungs(eta: float) -> list[float]:
-    """Return the rungs 0.01, 0.0316, 0.1, … below η."""
+def intermediate_etas(eta: float) -> list[float]:
+    """Return those of 0.01, 0.0316, 0.1, … that are below η."""
     found: list[float] = []
-    while FIRST_RUNG * RUNG_RATIO ** len(found) < eta * (1 - 1e-9):
-        found.append(FIRST_RUNG * RUNG_RATIO ** len(found))
+    while FIRST_ETA * ETA_RATIO ** len(found) < eta * (1 - 1e-9):
+        found.append(FIRST_ETA * ETA_RATIO ** len(found))
     return found
 
 
 def _steps(asked: set[float]) -> list[float]:
-    """Return 0, then the η asked for, with rungs where the next step would be too wide."""
+    """Return 0, then the η asked for, with others between where the next step would be too large."""
     steps, below = [0.0], 0.0
     for eta in sorted(asked - {0.0}):
-        if eta > WIDE * below:
-            steps += [rung for rung in rungs(eta) if rung > below]
+        if eta > MAX_RATIO * below:
+            steps += [between for between in intermediate_etas(eta) if between > below]
         steps.append(eta)
         below = eta
     return steps
@@ -111,8 +111,8 @@ def _minimiser(
     max_iter, verbose = settings.max_iter, settings.verbose
     kinked = problem.scores.loss.kinked
     hinge = HingeSolver(noise, verbose)
-    metric = cache(problem.metric)  # reads all rows: computed only where it is used
-    pays, kept = newton_pays(problem), KeptCurvature(problem)
+    preconditioner = cache(problem.preconditioner)  # reads all rows: computed only where it is used
+    cheap, curvature = newton_is_cheap(problem), CurvatureCache(problem)
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
@@ -125,18 +125,18 @@ def _minimiser(
             return hinge(here, theta, tol=tol, max_iter=max_iter)
         common: dict[str, Any] = {"tol": tol, "noise": noise, "verbose": verbose}
         before = 0
-        if solver == "newton" or (solver == "auto" and pays and here.scores.eta > 0):
-            found = kept.minimise(here, theta, max_iter=max_iter, **common)
+        if solver == "newton" or (solver == "auto" and cheap and here.scores.eta > 0):
+            found = curvature.minimise(here, theta, max_iter=max_iter, **common)
             if found.converged or found.n_iter >= max_iter:
                 return found
             theta, before = found.theta, found.n_iter  # Newton's method found no step: continue with L-BFGS
-        found = lbfgs(here, theta, metric=metric(), max_iter=max_iter - before, **common)
+        found = lbfgs(here, theta, preconditioner=preconditioner(), max_iter=max_iter - before, **common)
         return replace(found, n_iter=found.n_iter + before)
 
     return minimise
 
 
-class KeptCurvature:
+class CurvatureCache:
     """Curvature matrices along a path: loss part + 2η·JᵀJ, both parts kept from one η to the next.
 
     A matrix costs as much as several gradients, and a point of the path starts where the last one ended. So
@@ -149,9 +149,9 @@ class KeptCurvature:
     def __init__(self, problem: LinearObjective) -> None:
         self.problem = problem
         self.parts: tuple[np.ndarray, np.ndarray] | None = None
-        self.age = 0  # iterations since the parts were computed
-        self.end: np.ndarray | None = None  # where the last point ended
-        self._fresh = False  # whether the kept parts may be used at the start of the current point
+        self.n_iter_since = 0  # iterations since the parts were computed
+        self.last_theta: np.ndarray | None = None  # where the last point ended
+        self._reuse_next = False  # whether the next matrix may be made from the kept parts
 
     @cached_property
     def damping(self) -> np.ndarray:
@@ -162,22 +162,22 @@ class KeptCurvature:
 
     def minimise(self, problem: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:
         """Run Newton's method from θ; its first matrix may be the kept one."""
-        here = self.end is not None and np.array_equal(theta, self.end)
-        self._fresh = here and self.age < RENEW
+        here = self.last_theta is not None and np.array_equal(theta, self.last_theta)
+        self._reuse_next = here and self.n_iter_since < RENEW
         solution = newton(problem, theta, curvature=lambda at: self._matrix(problem, at), **settings)
-        self.age += solution.n_iter
-        self.end = solution.theta
+        self.n_iter_since += solution.n_iter
+        self.last_theta = solution.theta
         return solution
 
     def _matrix(self, problem: LinearObjective, theta: np.ndarray) -> np.ndarray:
-        if self.parts is None or not self._fresh or not self.parts[1].any():
-            self.parts, self.age = problem.curvature_parts(theta), 0
-        self._fresh = False  # a second call at the same point asks for the matrix at another θ
-        bend, gram = self.parts
-        return bend + 2 * problem.scores.eta * gram + self.damping
+        if self.parts is None or not self._reuse_next or not self.parts[1].any():
+            self.parts, self.n_iter_since = problem.curvature_parts(theta), 0
+        self._reuse_next = False  # a second call at the same point asks for the matrix at another θ
+        loss_part, gram = self.parts
+        return loss_part + 2 * problem.scores.eta * gram + self.damping
 
 
-def newton_pays(problem: LinearObjective) -> bool:
+def newton_is_cheap(problem: LinearObjective) -> bool:
     """Whether forming the curvature costs little beside the steps it saves: few features, few pairs."""
     penalty = problem.scores.penalty
     pairs = 0 if penalty is None else len(penalty.cells.pairs)
@@ -188,7 +188,7 @@ def _warn_if_not_converged(solution: Solution, eta: float, tol: float, max_iter:
     if not solution.converged:
         steep = solution.gradient_norm > tol
         where = f"a gradient of {solution.gradient_norm:.1e}, above" if steep else "the hinge not within"
-        tell(
+        warn_user(
             f"the solver stopped after {solution.n_iter} iterations at eta={eta:g} with {where} "
             f"tol={tol:.1e}. Raise max_iter (now {max_iter}) or tol, or standardise the features",
             ConvergenceWarning,

@@ -21,47 +21,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evenrisk._xp import Array, as_array, blocks, to_numpy
+from evenrisk._xp import as_array, blocks, to_numpy
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import ridged_inverse
 
 if TYPE_CHECKING:
     from evenrisk._estimator._contract import TrainingData
 
-MOST_FEATURES = 1000  # H is (d, d), and every row needs a product with it
-MOST_OWN = 0.9  # largest q·ℓ''/W (leverage) used; a row that is alone in its column has 1
+MAX_FEATURES = 1000  # H is (d, d), and every row needs a product with it
+MAX_LEVERAGE = 0.9  # largest q·ℓ''/W used; a row that is alone in its column has 1
 RIDGE = 1e-10
 FOLDS = 5
 
 
 def left_out_scores(
-    objective: LinearObjective, theta: np.ndarray, rows: np.ndarray | None = None
+    objective: LinearObjective, theta: np.ndarray, row_counts: np.ndarray | None = None
 ) -> np.ndarray:
     """Return g (n,) at the minimum θ, each row's as if left out; g itself for a hinge or many features.
 
-    `rows` (n,) says how many original rows each row stands for; None means its weight in the loss. The two
-    differ with class weights.
+    `row_counts` (n,) says how many original rows each row stands for; None means its weight in the loss. The
+    two differ with class weights.
     """
     scores = objective.scores
-    rows = to_numpy(scores.weight) if rows is None else rows
+    counts = to_numpy(scores.weight) if row_counts is None else row_counts
     raw = objective.raw_scores(theta)
     g = np.array(to_numpy(raw), dtype=np.float64)
-    if scores.loss.kinked or objective.n_features > MOST_FEATURES:
+    if scores.loss.kinked or objective.n_features > MAX_FEATURES:
         return g  # a hinge has no curvature, and many features cost too much
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
     inverse = ridged_inverse(objective.curvature(theta), RIDGE)
     for block in blocks(g):
-        q = to_numpy(_products(objective.rows_of(block), inverse))
-        people = np.where(rows[block] > 0, rows[block], 1.0)
-        bend = scores.loss.rows(block).curvature(to_numpy(scores.y[block]), g[block])
-        own = q * bend * (to_numpy(scores.weight[block]) / people) / scores.total
-        g[block] += q * (slope[block] / people) / (1 - np.minimum(own, MOST_OWN))
+        X = objective.rows_of(block)
+        q = to_numpy(((X @ as_array(inverse, X)) * X).sum(axis=1))
+        people = np.where(counts[block] > 0, counts[block], 1.0)
+        curvature = scores.loss.rows(block).curvature(to_numpy(scores.y[block]), g[block])
+        leverage = q * curvature * (to_numpy(scores.weight[block]) / people) / scores.total
+        g[block] += q * (slope[block] / people) / (1 - np.minimum(leverage, MAX_LEVERAGE))
     return g
-
-
-def _products(X: Array, M: np.ndarray) -> Array:
-    """Return xᵀMx of every row."""
-    return ((X @ as_array(M, X)) * X).sum(axis=1)
 
 
 def cross_fitted_scores(

@@ -49,5 +49,5 @@ from evenrisk._validation._warnings import (
     ReversedRankingWarning,
     SmallCellWarning,
     install_hint,
-    tell,
+    warn_user,
 )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evenrisk._validation._names import shown
-from evenrisk._validation._warnings import ArgumentError, MisalignedIndexWarning, tell
+from evenrisk._validation._warnings import ArgumentError, MisalignedIndexWarning, warn_user
 
 T = TypeVar("T")
 
@@ -305,7 +305,7 @@ def check_alignment(**named: Any) -> None:
                 f"`{names[0]}` and `{name}` have the same index labels in different order. Rows are matched "
                 "by position, not by label: reorder one of them, or drop its index"
             )
-            tell(message, MisalignedIndexWarning)
+            warn_user(message, MisalignedIndexWarning)
 
 
 def check_flag(name: str, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation._arrays import check_length, factorize, listed, strict
-from evenrisk._validation._warnings import ArgumentError, SmallCellWarning
+from evenrisk._validation._warnings import ArgumentError, SmallCellWarning, warn_user
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
 DIGITS = re.compile("([0-9]{1,18})")
@@ -106,7 +105,6 @@ def check_cells(
     *,
     name: str = "sensitive_features",
     warn: bool = True,
-    stacklevel: int = 2,
 ) -> None:
     """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
     check_codes(code, len(names))
@@ -119,7 +117,7 @@ def check_cells(
     small = [f"{each} ({count})" for each, count in zip(names, counts, strict=True) if count < SMALL_CELL]
     if small:
         message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
-        warnings.warn(message, SmallCellWarning, stacklevel=stacklevel + 1)
+        warn_user(message, SmallCellWarning)
 
 
 def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[str, Any]]:

@@ -49,7 +49,7 @@ class BudgetWarning(UserWarning):
     """The budget for the gap cannot be met, or cannot be verified at this sample size."""
 
 
-def tell(message: str, category: type[Warning]) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line, outside this package, that called us."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("evenrisk."):

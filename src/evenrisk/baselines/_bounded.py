@@ -7,23 +7,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairClassifier, TrainingData
-from evenrisk._validation import check_flag, check_number, tell
+from evenrisk._validation import check_flag, check_number, warn_user
 from evenrisk.losses import LOGISTIC
-from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective, linear_scores
+from evenrisk.objective import LinearObjective, LinearProblem, ScoreObjective
 from evenrisk.parity import PARITIES
-from evenrisk.solvers import Solution, lbfgs
+from evenrisk.solvers import Solution, lbfgs, precondition
 
 ROUNDING = 1e-9  # covariances this far outside the bound count as on it
-REPAIRS = 20  # most Newton steps to the bound; the covariance is piecewise linear, so few are needed
+MAX_CORRECTIONS = 20  # most Newton steps to the bound; the covariance is piecewise linear, so few are needed
 
 
 class CovarianceBound(FairClassifier):
     """Logistic regression with |covariance| ≤ c."""
 
-    _no_constraint: ClassVar[str] = "c=np.inf"
+    _plain_setting: ClassVar[str] = "c=np.inf"
     _rule: ClassVar[str]  # the parity rule that the covariance approximates
 
     c: float
@@ -34,22 +33,6 @@ class CovarianceBound(FairClassifier):
     coef_: np.ndarray
     intercept_: np.ndarray
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the raw score g = Xw + b of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where the positive class is predicted.
-        """
-        check_is_fitted(self)
-        return linear_scores(self._validated(X, reset=False), self.coef_[0], self.intercept_[0])
-
     def _check_parameters(self) -> None:
         _check_bound(self.c)
         check_number("alpha", self.alpha, low=0)
@@ -58,7 +41,7 @@ class CovarianceBound(FairClassifier):
         check_number("tol", self.tol, low=0, strict=True)
         self._parity = PARITIES[self._rule]
 
-    def _constraint(self) -> str:
+    def _why_groups(self) -> str:
         return f"when c is finite, got None with c={self.c}" if np.isfinite(self.c) else ""
 
     def _problem(self, data: TrainingData) -> LinearProblem:
@@ -71,12 +54,12 @@ class CovarianceBound(FairClassifier):
         eps = problem.eps
         return {"tol": max(self.tol, 100 * eps), "max_iter": int(self.max_iter), "noise": 50 * eps}
 
-    def _plain(self, objective: LinearObjective, settings: dict[str, Any]) -> Solution:
+    def _fit_without_bound(self, objective: LinearObjective, settings: dict[str, Any]) -> Solution:
         """Fit without the bound."""
-        metric = objective.metric()
-        solution = lbfgs(objective, np.zeros(len(metric)), metric=metric, **settings)
+        M = objective.preconditioner()
+        solution = lbfgs(objective, np.zeros(len(M)), preconditioner=M, **settings)
         if not solution.converged:
-            tell(
+            warn_user(
                 f"the fit without the bound stopped after {solution.n_iter} iterations with a gradient of "
                 f"{solution.gradient_norm:.1e}, above tol={settings['tol']:.1e}. Raise max_iter (now "
                 f"{self.max_iter}) or tol, or standardise the features",
@@ -84,12 +67,12 @@ class CovarianceBound(FairClassifier):
             )
         return solution
 
-    def _keep(self, theta: np.ndarray, problem: LinearProblem, data: TrainingData) -> None:
+    def _store_fit(self, theta: np.ndarray, problem: LinearProblem, data: TrainingData) -> None:
         """Set the fitted attributes that both models have."""
         for name, value in problem.attributes(theta).items():
             setattr(self, name, value)
         self.objective_ = problem(theta)[0]
-        self._remember(data)
+        self._store_labels(data)
 
 
 def group_shares(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
@@ -99,30 +82,30 @@ def group_shares(data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
     return share, np.bincount(data.groups.code, weights=share, minlength=len(data.groups.labels))
 
 
-def independent(k: int) -> slice:
+def bounded_groups(k: int) -> slice:
     """Return the groups whose covariances are bounded: one of two, or all."""
     return slice(1, 2) if k == 2 else slice(0, k)
 
 
-def inside(
+def move_inside_bound(
     theta: np.ndarray,
     covariance: Callable[[np.ndarray], np.ndarray],
     jacobian: Callable[[np.ndarray], np.ndarray],
-    metric: np.ndarray,
+    M: np.ndarray,
     c: float,
 ) -> np.ndarray:
-    """Move θ by the least change, in the metric, that brings every |covariance| down to c.
+    """Move θ by the change of least δᵀM⁻¹δ, M a preconditioner, that brings every |covariance| down to c.
 
     A solver stops within its tolerance of the bound; this function removes the excess. If Newton's steps do
     not reach the bound, θ is scaled down: the covariances are homogeneous in it.
     """
-    for _ in range(REPAIRS):
+    for _ in range(MAX_CORRECTIONS):
         t = covariance(theta)
         excess = t - np.clip(t, -c, c)
         if np.abs(excess).max(initial=0.0) <= ROUNDING * min(c, 1.0):
             return theta
         J = jacobian(theta)
-        MJ = metric[:, None] * J.T if metric.ndim == 1 else metric @ J.T
+        MJ = precondition(M, J.T)
         theta = theta - MJ @ (np.linalg.pinv(J @ MJ, hermitian=True) @ excess)
     worst = float(np.abs(covariance(theta)).max())
     return theta * min(1.0, (c + ROUNDING) / worst) if worst > c + ROUNDING else theta

@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._estimator import TrainingData, all_or_nothing, forget
-from evenrisk._validation import tell
+from evenrisk._validation import warn_user
 from evenrisk._xp import segment_dot
-from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
+from evenrisk.baselines._bounded import CovarianceBound, bounded_groups, group_shares, move_inside_bound
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import Solution, lbfgs
+from evenrisk.solvers import Solution, lbfgs, precondition
 
 RHO = 10.0  # ρ; the curvature is at most ¼ per unit, so a round divides the error by 40 or more
 ROUNDS = 50
@@ -137,22 +137,22 @@ class ZafarDP(CovarianceBound):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             settings = self._settings(problem)
-            solution = self._plain(problem, settings)
+            solution = self._fit_without_bound(problem, settings)
             theta, self.n_iter_ = solution.theta, solution.n_iter
             forget(self, "covariance_")
             if data.groups is not None:
                 A = covariance_rows(problem.X, data, self.fit_intercept)
                 if np.abs(A @ theta).max() > self.c:
-                    bounded = multipliers(problem, theta, A[independent(len(A))], float(self.c), settings)
+                    bounded = multipliers(problem, theta, A[bounded_groups(len(A))], float(self.c), settings)
                     theta, self.n_iter_ = bounded.theta, self.n_iter_ + bounded.n_iter
                     self._warn_if_not_converged(bounded, settings)
                 self.covariance_ = A @ theta
-            self._keep(theta, problem, data)
+            self._store_fit(theta, problem, data)
         return self
 
     def _warn_if_not_converged(self, bounded: Solution, settings: dict[str, Any]) -> None:
         if not bounded.converged:
-            tell(
+            warn_user(
                 f"the fit under |covariance| <= {self.c} stopped after {bounded.n_iter} iterations with a "
                 f"gradient of {bounded.gradient_norm:.1e} (tol={settings['tol']:.1e}) before it had settled. "
                 f"Raise max_iter (now {self.max_iter}) or tol, or standardise the features",
@@ -174,16 +174,16 @@ def multipliers(
 ) -> Solution:
     """Minimise F(θ) under |Aθ| ≤ c: F + ρ/2·‖t − clip(t, ±c)‖² with t = Aθ + λ/ρ, then λ = ρ·(t − clip t).
 
-    Rows of A are put on the scale a·M·a = 1, M the metric, so that ρ means the same for all data.
+    Rows of A are put on the scale a·M·a = 1, M the preconditioner, so that ρ means the same for all data.
     """
-    metric = objective.metric()
-    MA = metric[:, None] * A.T if metric.ndim == 1 else metric @ A.T
+    M = objective.preconditioner()
+    MA = precondition(M, A.T)
     scale = np.sqrt(np.einsum("jm,mj->j", A, MA))
     rows = scale > 0  # a group whose means are those of all rows has no covariance to bound
     B, MB, bound = A[rows] / scale[rows, None], MA[:, rows] / scale[rows], c / scale[rows]
-    stiff = metric
-    if metric.ndim == 2:  # the inverse of M⁻¹ + 4ρBᵀB: M stands for ¼ of the largest curvature
-        stiff = metric - MB @ np.linalg.solve(np.eye(len(B)) / (4 * RHO) + B @ MB, MB.T)
+    stiff = M
+    if M.ndim == 2:  # the inverse of M⁻¹ + 4ρBᵀB: M stands for ¼ of the largest curvature
+        stiff = M - MB @ np.linalg.solve(np.eye(len(B)) / (4 * RHO) + B @ MB, MB.T)
     multiplier, n_iter = np.zeros(len(B)), 0
 
     def excess(theta: np.ndarray) -> np.ndarray:
@@ -197,12 +197,12 @@ def multipliers(
 
     settled = False
     for _ in range(ROUNDS):
-        solution = lbfgs(augmented, theta, metric=stiff, **settings)
+        solution = lbfgs(augmented, theta, preconditioner=stiff, **settings)
         theta, n_iter = solution.theta, n_iter + solution.n_iter
         old, multiplier = multiplier, RHO * excess(theta)
         # no iteration: within `tol` the old multipliers are as good as the new ones
         settled = solution.n_iter == 0 or bool(np.abs(multiplier - old).max() <= RHO * SETTLED)
         if settled or solution.n_iter == settings["max_iter"]:
             break
-    theta = inside(theta, lambda at: A @ at, lambda at: A, metric, c)
+    theta = move_inside_bound(theta, lambda at: A @ at, lambda at: A, M, c)
     return replace(solution, theta=theta, n_iter=n_iter, converged=solution.converged and settled)

@@ -20,10 +20,10 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._estimator import TrainingData, all_or_nothing, forget
-from evenrisk._validation import CollapseWarning, install_hint, tell
-from evenrisk.baselines._bounded import CovarianceBound, group_shares, independent, inside
+from evenrisk._validation import CollapseWarning, install_hint, warn_user
+from evenrisk.baselines._bounded import CovarianceBound, bounded_groups, group_shares, move_inside_bound
 
-HELD = 0.01  # relative tolerance of the guard, because the last step to the bound changes the spread
+SPREAD_TOLERANCE = 0.01  # relative, because the last step to the bound changes the spread
 SOLVER = "CLARABEL"
 # A unit of slack in a bound costs τ, which grows above any gain (c is worth about 10 in log loss on COMPAS).
 # If τ starts that large, the first step shrinks θ and the next ones stay in that basin: one COMPAS split at
@@ -31,7 +31,7 @@ SOLVER = "CLARABEL"
 TAU_INI, MU, TAU_MAX = 2.0, 1.3, 1e4
 MAX_SLACK = 1e-7
 ROUNDING = 1e-14  # times E u²: less variance than this is rounding
-THINNEST = 1e-5  # bound of the steps where c is smaller: an interior-point solver needs an interior
+MIN_BOUND = 1e-5  # bound of the steps where c is smaller: an interior-point solver needs an interior
 
 
 class ZafarEO(CovarianceBound):
@@ -134,7 +134,7 @@ class ZafarEO(CovarianceBound):
         if not (good and 0 <= value <= 1):
             raise ValueError(f"`min_spread` must be a number from 0 to 1, got {value!r}")
         if np.isfinite(self.c):
-            solvers()
+            import_cvxpy()
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
         """Fit the model.
@@ -161,44 +161,46 @@ class ZafarEO(CovarianceBound):
             problem = self._problem(data)
             settings = self._settings(problem)
             settings["max_iter"] *= 20
-            solution = self._plain(problem, settings)
+            solution = self._fit_without_bound(problem, settings)
             theta, self.n_iter_, self.spread_ = solution.theta, solution.n_iter, 1.0
             forget(self, "covariance_")
             if data.groups is not None:
-                mistakes = Mistakes.of(problem.X, data, self.fit_intercept)
-                at = mistakes.into(theta)
+                mistakes = MistakeCovariances.from_rows(problem.X, data, self.fit_intercept)
+                at = mistakes.to_unit_scale(theta)
                 if np.abs(mistakes.covariance(at)).max() > self.c:
-                    at = self._bounded(at, mistakes.among(independent(len(data.groups.labels))))
-                    theta = mistakes.back(at)
+                    at = self._bounded(at, mistakes.for_groups(bounded_groups(len(data.groups.labels))))
+                    theta = mistakes.from_unit_scale(at)
                 self.covariance_ = mistakes.covariance(at).reshape(2, -1)
-            self._keep(theta, problem, data)
+            self._store_fit(theta, problem, data)
         return self
 
-    def _bounded(self, plain: np.ndarray, mistakes: Mistakes) -> np.ndarray:
+    def _bounded(self, plain: np.ndarray, mistakes: MistakeCovariances) -> np.ndarray:
         """Fit under the bound and the guard, from the plain θ; without the guard where both cannot hold."""
         reference = mistakes.spread(plain)
-        least = self.min_spread * reference * (1 - HELD)
+        least = self.min_spread * reference * (1 - SPREAD_TOLERANCE)
         theta, failure = self._steps(plain, mistakes, self.min_spread * reference)
         if mistakes.spread(theta) < least:
             theta, failure = self._steps(plain, mistakes, 0.0)
         if reference > 0:  # scores that were all the same have no spread to keep
             self.spread_ = mistakes.spread(theta) / reference
         if mistakes.spread(theta) < least:
-            tell(
+            warn_user(
                 f"min_spread={self.min_spread} cannot be held together with c={self.c}: the scores' standard "
                 f"deviation is {self.spread_:.2g} of the plain model's. The bound may be met by shrinking "
                 "alone. Raise c or lower min_spread",
                 CollapseWarning,
             )
         if failure:
-            tell(
+            warn_user(
                 f"the fit under |covariance| <= {self.c} {failure} within {self.max_iter} convex–concave "
                 "steps. It was brought inside the bound but may not be a minimum. Raise max_iter, tol or c",
                 ConvergenceWarning,
             )
         return theta
 
-    def _steps(self, plain: np.ndarray, mistakes: Mistakes, min_sd: float) -> tuple[np.ndarray, str]:
+    def _steps(
+        self, plain: np.ndarray, mistakes: MistakeCovariances, min_sd: float
+    ) -> tuple[np.ndarray, str]:
         """Take the convex–concave steps, then move θ to within the bound."""
         steps = convex_concave(
             mistakes,
@@ -210,12 +212,14 @@ class ZafarEO(CovarianceBound):
             change=10 * self.tol,
         )
         self.n_iter_ += steps.n_iter
-        theta = inside(steps.theta, mistakes.covariance, mistakes.jacobian, mistakes.metric(), float(self.c))
+        theta = move_inside_bound(
+            steps.theta, mistakes.covariance, mistakes.jacobian, mistakes.preconditioner(), float(self.c)
+        )
         return theta, steps.failure
 
 
 @dataclass(frozen=True)
-class Mistakes:
+class MistakeCovariances:
     """Distinct rows u, their weights for the loss, and q for the covariances of mistakes."""
 
     U: np.ndarray  # (m, p)
@@ -226,7 +230,7 @@ class Mistakes:
     scale: np.ndarray  # (d,)
 
     @classmethod
-    def of(cls, X: Any, data: TrainingData, fit_intercept: bool) -> Mistakes:
+    def from_rows(cls, X: Any, data: TrainingData, fit_intercept: bool) -> MistakeCovariances:
         """Merge equal x and put every column on unit scale."""
         assert data.groups is not None
         share, size = group_shares(data)
@@ -234,7 +238,7 @@ class Mistakes:
         x, row = np.unique(dense.astype(np.float64) + 0.0, axis=0, return_inverse=True)
         row, m = row.reshape(-1), len(x)
         merged = np.bincount(row, weights=share, minlength=m)
-        centre, scale = _unit(x, merged, fit_intercept)
+        centre, scale = _centre_and_scale(x, merged, fit_intercept)
         z = np.eye(len(size))[data.groups.code] - size
         q = [
             [np.bincount(row, weights=share * each * (data.y == label), minlength=m) for each in z.T]
@@ -250,16 +254,16 @@ class Mistakes:
             scale=scale,
         )
 
-    def among(self, groups: slice) -> Mistakes:
+    def for_groups(self, groups: slice) -> MistakeCovariances:
         """Keep some groups."""
         return replace(self, q=self.q[:, groups])
 
-    def into(self, theta: np.ndarray) -> np.ndarray:
+    def to_unit_scale(self, theta: np.ndarray) -> np.ndarray:
         """Return θ of X in the coordinates of U."""
         d = len(self.scale)
         return np.append(theta[:d] * self.scale, theta[d:] + self.centre @ theta[:d])[: self.U.shape[1]]
 
-    def back(self, theta: np.ndarray) -> np.ndarray:
+    def from_unit_scale(self, theta: np.ndarray) -> np.ndarray:
         """Return θ of U in the coordinates of X."""
         w = theta[: len(self.scale)] / self.scale
         return np.append(w, theta[len(w) :] - self.centre @ w)[: len(theta)]
@@ -274,7 +278,7 @@ class Mistakes:
         g = self.U @ theta
         return np.concatenate([-(self.q[0] * (g > 0)) @ self.U, (self.q[1] * (g < 0)) @ self.U])
 
-    def root(self) -> np.ndarray:
+    def spread_matrix(self) -> np.ndarray:
         """R (d, d) with sd(g) = ‖Rw‖, w in the coordinates of U."""
         U = self.U[:, : len(self.scale)]
         least = ROUNDING * float(self.share @ (U * U).sum(axis=1))
@@ -284,9 +288,9 @@ class Mistakes:
 
     def spread(self, theta: np.ndarray) -> float:
         """sd(g), weighted."""
-        return float(np.linalg.norm(self.root() @ theta[: len(self.scale)]))
+        return float(np.linalg.norm(self.spread_matrix() @ theta[: len(self.scale)]))
 
-    def metric(self) -> np.ndarray:
+    def preconditioner(self) -> np.ndarray:
         """Inverse of E uuᵀ (p, p)."""
         return np.linalg.pinv((self.U * self.share[:, None]).T @ self.U, hermitian=True)
 
@@ -299,7 +303,7 @@ class ConvexConcave(NamedTuple):
     failure: str  # empty where they converged
 
 
-def solvers() -> tuple[Any, Any, Any, Any]:
+def import_cvxpy() -> tuple[Any, Any, Any, Any]:
     """Import cvxpy and dccp, or explain how to install them."""
     try:
         import cvxpy
@@ -312,7 +316,7 @@ def solvers() -> tuple[Any, Any, Any, Any]:
 
 
 def convex_concave(
-    mistakes: Mistakes,
+    mistakes: MistakeCovariances,
     start: np.ndarray,
     *,
     c: float,
@@ -325,9 +329,9 @@ def convex_concave(
 
     In each step dccp replaces the convex function on the wrong side by its tangent, and cvxpy solves.
     """
-    cp, DCCP, DCCPSettings, NonDCCPError = solvers()
+    cp, DCCP, DCCPSettings, NonDCCPError = import_cvxpy()
     theta = cp.Variable(len(start), value=start)
-    problem = _problem(cp, theta, mistakes, max(c, THINNEST), min_sd, alpha)
+    problem = _problem(cp, theta, mistakes, max(c, MIN_BOUND), min_sd, alpha)
     settings = DCCPSettings(
         max_iter=max_iter - 1,  # dccp does one more
         tau_ini=TAU_INI,
@@ -352,7 +356,7 @@ def convex_concave(
     return ConvexConcave(start if theta.value is None else theta.value, steps, failure)
 
 
-def _problem(cp: Any, theta: Any, mistakes: Mistakes, c: float, min_sd: float, alpha: float) -> Any:
+def _problem(cp: Any, theta: Any, mistakes: MistakeCovariances, c: float, min_sd: float, alpha: float) -> Any:
     """State the problem for cvxpy, every constraint as convex ≤ convex."""
     g = mistakes.U @ theta
     w = theta[: len(mistakes.scale)]
@@ -369,11 +373,11 @@ def _problem(cp: Any, theta: Any, mistakes: Mistakes, c: float, min_sd: float, a
                 minus @ size - linear @ theta <= c + plus @ size,
             ]
     if min_sd > 0:
-        constraints.append(min_sd <= cp.norm(mistakes.root() @ w, 2))
+        constraints.append(min_sd <= cp.norm(mistakes.spread_matrix() @ w, 2))
     return cp.Problem(cp.Minimize(loss), constraints)
 
 
-def _unit(x: np.ndarray, share: np.ndarray, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+def _centre_and_scale(x: np.ndarray, share: np.ndarray, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return centre and scale of every column; 1 where it does not vary."""
     centre = share @ x * float(fit_intercept)
     scale = np.sqrt(share @ (x - centre) ** 2)

@@ -57,7 +57,7 @@ class TrainedModel(NamedTuple):
 class BoostedClassifier(FairClassifier):
     """Boosted trees with `parity`, `distance` and `eta`; everything else is the library's."""
 
-    _no_constraint: ClassVar[str] = "eta=0"
+    _plain_setting: ClassVar[str] = "eta=0"
     booster_: Any
     _categories: dict[str, Any]  # of the columns that have any
     _others: dict[str, Any]  # settings that are the library's own
@@ -101,11 +101,11 @@ class BoostedClassifier(FairClassifier):
             The fitted estimator.
         """
         with all_or_nothing(self):
-            data = self._check_rows(X, y, sample_weight, sensitive_features).present()
+            data = self._check_rows(X, y, sample_weight, sensitive_features).drop_zero_weights()
             sets = self._check_sets(eval_set, eval_sensitive_features, eval_sample_weight, data)
             rows, others = self._library_rows(data, sets)
             train = self._train_plain if rows.objective is None else self._train_fair
-            self._keep(train(rows, others, self._stopping_rule()), rows, data)
+            self._store_fit(train(rows, others, self._stopping_rule()), rows, data)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -215,7 +215,7 @@ class BoostedClassifier(FairClassifier):
                 f"{self.distance!r}: boosting starts where all scores tie, and there it is singular"
             )
 
-    def _constraint(self) -> str:
+    def _why_groups(self) -> str:
         if self.eta == 0:
             return ""
         return (
@@ -223,7 +223,7 @@ class BoostedClassifier(FairClassifier):
             "learning rate, which the libraries call eta too, is `learning_rate`)"
         )
 
-    def _merges(self) -> bool:
+    def _may_merge_rows(self) -> bool:
         return False  # a leaf's least number of rows counts rows
 
     def _check_X(self, X: Any) -> Any:
@@ -271,7 +271,7 @@ class BoostedClassifier(FairClassifier):
         if self.early_stopping_rounds is not None and not pairs:
             raise ValueError("`eval_set` must be given with early_stopping_rounds, got None")
         return [
-            self._check_set(X, y, groups[place], every_weight[place], data, place).present()
+            self._check_set(X, y, groups[place], every_weight[place], data, place).drop_zero_weights()
             for place, (X, y) in enumerate(pairs)
         ]
 
@@ -354,7 +354,7 @@ class BoostedClassifier(FairClassifier):
             trees.finish(n_trees), n_trees, results, scores, np.array(descent.curve[: n_trees + 1])
         )
 
-    def _keep(self, trained: TrainedModel, rows: LibraryRows, data: TrainingData) -> None:
+    def _store_fit(self, trained: TrainedModel, rows: LibraryRows, data: TrainingData) -> None:
         """Set the fitted attributes, and warn of what is wrong with the fit."""
         forget(self, "best_iteration_", "objective_", "objective_curve_")
         self.booster_, self.n_estimators_ = trained.booster, trained.n_trees
@@ -370,7 +370,7 @@ class BoostedClassifier(FairClassifier):
             g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
             counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
             diagnose(g, g, replace(data, y=data.y[some], weight=counted), self.eta)
-        self._remember(data)
+        self._store_labels(data)
 
 
 def one_per_set(name: str, values: Any, n: int) -> list[Any]:

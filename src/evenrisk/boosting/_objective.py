@@ -99,7 +99,7 @@ class ParityObjective:
             cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
             D = self._penalty(g, cells)[1]
             scale = self.eta * float(weight.sum())
-            slope = slope + scale * self.distance.pull(g, cells, D)
+            slope = slope + scale * self.distance.gradient(g, cells, D)
             bend = bend + scale * self.distance.curvature_bound(g, cells, D, 0.5 * self.learning_rate)
         return slope, np.maximum(bend, LEAST)
 

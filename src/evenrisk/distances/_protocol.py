@@ -10,7 +10,7 @@ mini-batch, out-of-core and cluster run the same lines::
     c = distance.shift(g, cells)
     S = distance.sums(g − c, cells)                                       # adds over blocks of rows
     value, D = penalty(distance, S, cells)                                # tiny arrays only
-    gradient = distance.pull(g − c, cells, D)                             # block by block again
+    gradient = distance.gradient(g − c, cells, D)                         # block by block again
 
 Grids
 -----
@@ -23,7 +23,9 @@ first b keys are of rows in no cell, and their sums are dropped.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -42,6 +44,15 @@ from evenrisk._xp import (
     take,
 )
 
+# Earlier names of methods of `Distance`: calling and overriding them still works, with a warning
+RENAMED = {
+    "pull": "gradient",
+    "rows": "jacobian",
+    "placed": "prepare",
+    "norms": "row_norms",
+    "residual_rows": "residual_jacobian",
+}
+
 
 class Traits(NamedTuple):
     """Optional properties of a distance, which let callers use faster or unbiased methods.
@@ -53,7 +64,7 @@ class Traits(NamedTuple):
     two_moments : bool
         ψ(g) = (g, g²): the distance depends on the mean and variance of each cell only.
     norms : bool
-        d = ‖mean Φ − mean Φ‖² for some Φ, so that there is an unbiased form; see `Distance.norms`.
+        d = ‖mean Φ − mean Φ‖² for some Φ, so that there is an unbiased form; see `Distance.row_norms`.
     bounded : bool
         There is a safe bound on the curvature; see `Distance.curvature_bound`.
     """
@@ -70,6 +81,18 @@ class Distance(ABC):
     A distance that is a dataclass has its fields as settings in scikit-learn's sense: a search can try
     ``distance__scale``.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in RENAMED.items():
+            # every class has both names for its own method, so that super() works with either
+            owner = next(each for each in cls.__mro__ if old in vars(each) or new in vars(each))
+            if new not in vars(owner):
+                message = f"`{cls.__name__}` must define `{new}`, the new name of `{old}`"
+                warnings.warn(message, DeprecationWarning, stacklevel=3)  # abc has a frame of its own
+                setattr(cls, new, vars(owner)[old])
+            elif old not in vars(owner):
+                setattr(cls, old, _deprecated(owner, old, new))
 
     @property
     def traits(self) -> Traits:
@@ -111,7 +134,8 @@ class Distance(ABC):
             raise ValueError(f"a setting of {type(self).__name__} must be one of {names}, got {unknown[0]!r}")
         if params:
             changed: Any = replace(self, **params)  # type: ignore[type-var]
-            self.__dict__.update(vars(changed))  # setattr does not work: the dataclass is frozen
+            for name, value in vars(changed).items():
+                object.__setattr__(self, name, value)  # the dataclass is frozen
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -122,7 +146,7 @@ class Distance(ABC):
         """Return a number to subtract from all g for numerical accuracy; it does not change the distance."""
         return 0.0
 
-    def placed(self, g: Array) -> Any:
+    def prepare(self, g: Array) -> Any:
         """Return g prepared for the other methods, which accept the result in place of g.
 
         It is the place for work that several methods would otherwise repeat."""
@@ -140,7 +164,7 @@ class Distance(ABC):
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """Return r (…, m) and its derivatives in a and in b (…, m, p)."""
 
-    def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
+    def residual_jacobian(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ (m, d) of one pair from the derivatives A, B (p, d) of its means, for Gauss–Newton."""
         _, in_a, in_b = self.residual(a, b)
         return in_a @ A + in_b @ B
@@ -151,7 +175,7 @@ class Distance(ABC):
         r, in_a, in_b = self.residual(a, b)
         return xp.sum(r * r, axis=-1), _times(2 * r, in_a), _times(2 * r, in_b)
 
-    def norms(self, g: Array) -> tuple[Array, Array]:
+    def row_norms(self, g: Array) -> tuple[Array, Array]:
         """Return ‖Φ(g)‖² of each row (n,) and its derivative, where `traits.norms`.
 
         An unbiased form of d needs these products of each row with itself, in addition to the sums.
@@ -166,12 +190,25 @@ class Distance(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no bound on its curvature")
 
     @abstractmethod
-    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
         """Return the gradient in the scores, w·Σ_j D[cell, j] ψ_j'(g) (n,); 0 for rows in no cell."""
 
     @abstractmethod
-    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(g) x over each cell (c, p, d): the Jacobian of the sums for g = Xθ. X may be sparse."""
+
+
+def _deprecated(owner: type, old: str, new: str) -> Callable[..., Any]:
+    def call(self: Distance, *args: Any, **kwargs: Any) -> Any:
+        message = f"`{type(self).__name__}.{old}` is now called `{new}`"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(owner, new)(self, *args, **kwargs)
+
+    return call
+
+
+for _old, _new in RENAMED.items():
+    setattr(Distance, _old, _deprecated(Distance, _old, _new))
 
 
 def _times(r: Array, jacobian: Array) -> Array:
@@ -207,7 +244,7 @@ def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
     """Return E_f(g) and its gradient in the scores (n,), in one block."""
     g = g - distance.shift(g, cells)
     value, D = penalty(distance, distance.sums(g, cells), cells)
-    return value, distance.pull(g, cells, D)
+    return value, distance.gradient(g, cells, D)
 
 
 # ---------------------------------------------------------------- grids

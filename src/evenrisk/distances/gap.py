@@ -18,7 +18,7 @@ from evenrisk._xp import (
     segment_dot,
     sigmoid,
 )
-from evenrisk.distances._power import Power, Square
+from evenrisk.distances._power import PowerNorm, SquareNorm
 from evenrisk.distances._protocol import (
     Binned,
     Distance,
@@ -91,8 +91,8 @@ class GapDistance(Distance):
         return Traits(linear=plain, norms=plain, bounded=plain)
 
     @property
-    def _norm(self) -> Square:
-        return Square() if self.power == 2 else Power(self.power)
+    def _norm(self) -> SquareNorm:
+        return SquareNorm() if self.power == 2 else PowerNorm(self.power)
 
     @property
     def step(self) -> float:
@@ -110,7 +110,7 @@ class GapDistance(Distance):
         return _to_nodes(m0 / 8 - m1 / 2 + m2 / 2, 0.75 * m0 - m2, m0 / 8 + m1 / 2 + m2 / 2)
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
-        """r_j = √w_j·U_j, w_j the measure of threshold j (see `compare`); for other powers see `Power`.
+        """r_j = √w_j·U_j, w_j the measure of threshold j (see `compare`); for other powers see `PowerNorm`.
 
         On the score scale w_j = Δ; on the rank scale w_j = m_j and u_j takes the place of U_j.
         """
@@ -128,18 +128,18 @@ class GapDistance(Distance):
             # ψ'² ≤ 2ψ, so where a node holds no mass its derivative holds none either
             in_mass = xp.where(positive, 0.25 / xp.where(positive, root, 1 + 0 * root), 0 * root)
             in_u = as_array(below - half, a)
-        largest = self._norm.largest(u)
-        h, slope = self._norm.half(u / largest)
-        # r = largest·R(u/largest): the factor stays with R and its derivative in the mass, not in u
-        through_mass = as_array(2 * half, a) * (largest * in_mass * h)[..., None]
+        unit = self._norm.unit(u)
+        h, slope = self._norm.half_power(u / unit)
+        # r = unit·R(u/unit): the factor stays with R and its derivative in the mass, not in u
+        through_mass = as_array(2 * half, a) * (unit * in_mass * h)[..., None]
         through_u = in_u * (root * slope)[..., None]
-        return self._norm.residual(largest, root * h, through_mass + through_u, through_mass - through_u)
+        return self._norm.residual(unit, root * h, through_mass + through_u, through_mass - through_u)
 
-    def residual_rows(self, a: Array, b: Array, A: Array, B: Array) -> Array:
+    def residual_jacobian(self, a: Array, b: Array, A: Array, B: Array) -> Array:
         """∂r/∂θ; on the score scale a cumulative sum instead of a matrix product."""
         if self.traits.linear:
             return self.step**0.5 * cumsum(A - B, 0)[self._kept]
-        return super().residual_rows(a, b, A, B)
+        return super().residual_jacobian(a, b, A, B)
 
     def compare(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """d = S^(2/p), S = Σ_j w_j·abs(u_j)^p, and its derivatives, by cumulative sums instead of matrices.
@@ -153,45 +153,43 @@ class GapDistance(Distance):
             if self.traits.linear:
                 in_a = self._above(2 * self.step * u)
                 return self.step * xp.sum(u * u, axis=-1), in_a, -in_a
-            largest = self._norm.largest(u)
-            u = u / largest
-            d, in_S = self._norm.root(xp.sum(self.step * self._norm.raised(u), axis=-1))
-            in_a = self._above(largest * in_S * self.step * self._norm.slope(u))
-            return largest[..., 0] ** 2 * d, in_a, -in_a
+            unit = self._norm.unit(u)
+            u = u / unit
+            d, in_S = self._norm.squared_norm(xp.sum(self.step * self._norm.power(u), axis=-1))
+            in_a = self._above(unit * in_S * self.step * self._norm.power_slope(u))
+            return unit[..., 0] ** 2 * d, in_a, -in_a
         mass, u = self._ranks(a, b)
-        largest = self._norm.largest(u)
-        raised = self._norm.raised(u / largest)
-        d, in_S = self._norm.root(xp.sum(mass * raised, axis=-1))
-        v = largest * in_S * mass * self._norm.slope(u / largest)
-        through_mass = self._padded(largest**2 * in_S * 0.5 * raised)
+        unit = self._norm.unit(u)
+        power = self._norm.power(u / unit)
+        d, in_S = self._norm.squared_norm(xp.sum(mass * power, axis=-1))
+        v = unit * in_S * mass * self._norm.power_slope(u / unit)
+        through_mass = self._padded(unit**2 * in_S * 0.5 * power)
         through_u = self._above(v) - self._padded(0.5 * v)
-        return largest[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
+        return unit[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
 
-    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).
 
         With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
         """
         bins, slope = self._place(g, cells)
-        edge = 0 * D[:, :1]
-        before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
-        return polynomial(bins, [0.5 * (after - before), before - 2 * D + after]) * slope * cells.weight
+        return polynomial(bins, _differences(D)) * slope * cells.weight
 
-    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, nodes, d)."""
         bins, slope = self._place(g, cells)
         m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
-    def norms(self, g: Array | Placed) -> tuple[Array, Array]:
+    def row_norms(self, g: Array | Placed) -> tuple[Array, Array]:
         """Return Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
 
         U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
         Only squares on the score scale are norms.
         """
         if not self.traits.norms:
-            return super().norms(g)
-        j, f, slope = g if isinstance(g, Placed) else self.placed(g)
+            return super().row_norms(g)
+        j, f, slope = g if isinstance(g, Placed) else self.prepare(g)
         first, last = self._kept.start, self._kept.stop - 1
         before, at = 0.5 - f, 0.5 + f
         u_before = 0.5 * before * before * cast((j > first) & (j <= last + 1), f.dtype)
@@ -210,44 +208,32 @@ class GapDistance(Distance):
         """
         if not self.traits.bounded:
             return super().curvature_bound(g, cells, D, damping)
-        return damping * self._row_sums(g, cells) + self._bend(g, cells, D)
+        return damping * self._row_sums(g, cells) + self._psi_curvature(g, cells, D)
 
     def _row_sums(self, g: Array, cells: Cells) -> Array:
         """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs of cells."""
         w = cell_weights(cells)[0][:, None]
         # the decrease of each cell's distribution function per unit that all its scores rise, (c, nodes)
-        density = -cumsum(self.rows(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
+        density = -cumsum(self.jacobian(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
         first, second = as_index(cells.pairs[:, 0]), as_index(cells.pairs[:, 1])
         both = density[first] + density[second]
         met = segment_dot(cells.pair_weight, first, cells.n_cells, both)
         met = met + segment_dot(cells.pair_weight, second, cells.n_cells, both)
         table = -2 * self.step * self._above(met[:, self._kept]) / w
-        return self.pull(g, cells, table)
+        return self.gradient(g, cells, table)
 
-    def _bend(self, g: Array, cells: Cells, D: Array) -> Array:
+    def _psi_curvature(self, g: Array, cells: Cells, D: Array) -> Array:
         """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
         xp = namespace(g)
         bins, slope = self._place(g, cells)
-        edge = 0 * D[:, :1]
-        before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
-        second = before - 2 * D + after
-        in_x = polynomial(bins, [0.5 * (after - before), second])
+        first, second = _differences(D)
+        in_x = polynomial(bins, [first, second])
         # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg
-        bend = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
-        return cells.weight * xp.where(bend > 0, bend, 0 * bend)
+        curvature = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
+        return cells.weight * xp.where(curvature > 0, curvature, 0 * curvature)
 
-    def placed(self, g: Array) -> Placed:
+    def prepare(self, g: Array) -> Placed:
         """Place the scores at their nearest node."""
-        x, slope = self._coordinate(g)
-        return place(x, as_index(x + 0.5), slope)
-
-    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
-        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
-        placed = g if isinstance(g, Placed) else self.placed(g)
-        return binned(placed, cells, self.n_nodes), placed.slope
-
-    def _coordinate(self, g: Array) -> tuple[Array, Array]:
-        """Return x, the score in grid steps, and dx/dg (n,)."""
         xp = namespace(g)
         s = sigmoid(g)
         x = (s - self.window[0]) / self.step + MARGIN
@@ -256,7 +242,12 @@ class GapDistance(Distance):
             low, high = 0.5, self.n_thresholds + 2 * MARGIN - 0.5
             slope = xp.where((x > low) & (x < high), slope, 0 * slope)
             x = xp.where(x < low, low + 0 * x, xp.where(x > high, high + 0 * x, x))
-        return x, slope
+        return place(x, as_index(x + 0.5), slope)
+
+    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
+        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
+        placed = g if isinstance(g, Placed) else self.prepare(g)
+        return binned(placed, cells, self.n_nodes), placed.slope
 
     @property
     def _kept(self) -> slice:
@@ -281,6 +272,13 @@ class GapDistance(Distance):
         padded = self._padded(kept)
         running = cumsum(padded, -1)
         return running[..., -1:] - running + padded
+
+
+def _differences(D: Array) -> list[Array]:
+    """First and second central differences along the nodes."""
+    edge = 0 * D[:, :1]
+    before, after = concat([edge, D[:, :-1]], 1), concat([D[:, 1:], edge], 1)
+    return [0.5 * (after - before), before - 2 * D + after]
 
 
 def _to_nodes(left: Array, centre: Array, right: Array) -> Array:

@@ -61,13 +61,13 @@ class GaussianDistance(Distance):
         in_b = xp.stack([-in_delta - 2 * b[..., :1] * in_v1, in_v1], axis=-1)
         return xp.stack([r0, r1, r2], axis=-1), in_a, in_b
 
-    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·(D[cell, 0] + 2g·D[cell, 1]) (n,)."""
         code = as_index(cells.code)
         value = take(D[:, 0], code) + 2 * g * take(D[:, 1], code)
         return namespace(g).where(code < 0, 0 * g, value * cells.weight)
 
-    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w x and Σ 2w g x (c, 2, d)."""
         n = cells.n_cells + 1
         code = as_index(cells.code) + 1

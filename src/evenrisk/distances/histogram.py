@@ -93,19 +93,19 @@ class HistogramDistance(Distance):
         in_q = -(2 * phi + (p + q) / q) / (2 * root)
         return rho * root, in_p[..., None] * p_in_a, in_q[..., None] * q_in_b
 
-    def pull(self, g: Array, cells: Cells, D: Array) -> Array:
+    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
         """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,)."""
         bins, slope, table = self._place(g, cells)
         coefficients = [q * (D @ table[q].T) for q in (1, 2, 3)]
         return polynomial(bins, coefficients) * slope * cells.weight
 
-    def rows(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
         """Σ w ψ_j'(s)·s' x (c, N, d)."""
         bins, slope, table = self._place(g, cells)
         summed = row_moments(bins, slope * cells.weight, X, 2)
         return sum(q * (table[q].T @ summed[q - 1]) for q in (1, 2, 3))
 
-    def placed(self, g: Array) -> Placed:
+    def prepare(self, g: Array) -> Placed:
         """Place the scores on the fine grid."""
         per_unit = _hermite_table(self.n_bins, self.sigma).shape[1] - 1
         s = sigmoid(g)
@@ -114,7 +114,7 @@ class HistogramDistance(Distance):
 
     def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array, list[Array]]:
         """Place the scores on the fine grid; also df/dg (n,) and the pieces' coefficients, 4 of (b, N)."""
-        placed = g if isinstance(g, Placed) else self.placed(g)
+        placed = g if isinstance(g, Placed) else self.prepare(g)
         table = _hermite_table(self.n_bins, self.sigma)
         pieces = [as_array(piece, placed.f) for piece in table]
         return binned(placed, cells, table.shape[1]), placed.slope, pieces

@@ -19,7 +19,7 @@ from evenrisk._validation import (
     check_scores,
     check_weight,
     guessed_label,
-    tell,
+    warn_user,
 )
 from evenrisk.parity import PARITIES, Parity, cell_codes
 
@@ -65,7 +65,7 @@ class ScoredRows:
     def warn_of_guess(self) -> None:
         """Warn where the positive label was guessed; for all who look at labels."""
         if self.guess:
-            tell(self.guess, UserWarning)
+            warn_user(self.guess, UserWarning)
 
     def take(self, kept: np.ndarray) -> ScoredRows:
         """Return some rows (a mask or an index), and all groups."""
@@ -110,7 +110,7 @@ def scored_rows(
     y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
     rows = replace(people.with_labels(y).scored(score, rule), guess=guess)
     names = rule.cell_names([repr(name) for name in rows.groups])
-    check_cells(rows.code, names, stacklevel=4)
+    check_cells(rows.code, names)
     return rows
 
 

@@ -17,7 +17,13 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._validation import BudgetWarning, MissingSensitiveFeatures, check_fraction, check_number, tell
+from evenrisk._validation import (
+    BudgetWarning,
+    MissingSensitiveFeatures,
+    check_fraction,
+    check_number,
+    warn_user,
+)
 from evenrisk.model_selection._held_out import EtaEstimator, FitInput, HeldOutScorer, SearchRows, make_folds
 
 if TYPE_CHECKING:
@@ -351,7 +357,7 @@ class _Search:
         certificate = self.profiles[best].certify(budget, level, "bootstrap", _resamples(level), self.seed)
         needed = certificate.rows_needed
         enough = "" if needed is None else f"; about {needed:,} rows in every cell would be enough for that"
-        tell(
+        warn_user(
             f"a max gap of {budget:g} cannot be verified with {len(self.rows.code):,} rows. The held-out max "
             f"gap is {self.path[eta]['max_gap']:.3f} at eta={eta:.4g}, but no eta brings its upper bound at "
             f"confidence {level:g} below {bounds[best]:.3f} (eta={best:.4g}){enough}",
@@ -365,7 +371,7 @@ class _Search:
         """
         by_chance = self._floor(0.0, FEW_PERMUTATIONS) if self.settings.confidence is None else 0.0
         if self.settings.max_gap < by_chance:
-            tell(
+            warn_user(
                 f"a held-out max gap of {self.path[eta]['max_gap']:.3f} meets the budget of "
                 f"{self.settings.max_gap:g} as measured, but {len(self.rows.code):,} rows cannot tell: a "
                 f"score that has nothing to do with the groups shows {by_chance:.3f} by chance. Give more "
@@ -375,7 +381,7 @@ class _Search:
 
     def _warn_unmet(self, eta: float) -> None:
         """Warn that the budget is out of reach, and what chance alone would show."""
-        tell(
+        warn_user(
             f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
             f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "
             f"On these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "

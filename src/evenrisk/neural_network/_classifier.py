@@ -255,7 +255,7 @@ class FairMLPClassifier(PenalisedClassifier):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             for point in self._points(problem, data, [float(self.eta)]):
-                self._keep(problem, point, data)
+                self._store_fit(problem, point, data)
         return self
 
     @available_if(lambda self: self.solver != "lbfgs")
@@ -320,7 +320,7 @@ class FairMLPClassifier(PenalisedClassifier):
             one is refused: it is not part of the network.
         """
         check_is_fitted(self)
-        if self.calibration_ is not None and self._line is not self.calibration_:
+        if self.calibration_ is not None and self._folded_line is not self.calibration_:
             raise ValueError(
                 "`to_torch` must have scores that end in a linear layer, got calibration='isotonic', whose "
                 "map bends. Fit with calibration='sigmoid', a line, or None"
@@ -363,7 +363,7 @@ class FairMLPClassifier(PenalisedClassifier):
         }
         return ", ".join(f"{name}={getattr(self, name)}" for name, here in given.items() if here)
 
-    def _merges(self) -> bool:
+    def _may_merge_rows(self) -> bool:
         return False  # only L-BFGS may, and how many rows there are decides whether it is that
 
     def _check_rows(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
@@ -374,10 +374,11 @@ class FairMLPClassifier(PenalisedClassifier):
             few = np.count_nonzero(data.weight) <= SMALL and not self._settings_of_batches()
             self.solver_ = "lbfgs" if few else "adam"
         # a merged row is one person to the unbiased form, so mini-batches are made of rows as they came
-        return data.merged() if self.solver_ == "lbfgs" else data.present()
+        data = data.merge_equal_rows() if self.solver_ == "lbfgs" else data
+        return data.drop_zero_weights()
 
-    def _inherit(self, checked: Self) -> None:
-        super()._inherit(checked)
+    def _copy_checked(self, checked: Self) -> None:
+        super()._copy_checked(checked)
         self.solver_ = checked.solver_
 
     # ---------------------------------------------------------------- all rows: problem, path, attributes
@@ -405,7 +406,7 @@ class FairMLPClassifier(PenalisedClassifier):
         """Return the network before calibration, where one is fitted."""
         if not hasattr(self, "coefs_"):
             return None
-        last, b = self._line.unfold(self.coefs_[-1].astype(np.float64), float(self.intercepts_[-1][0]))
+        last, b = self._folded_line.unfold(self.coefs_[-1].astype(np.float64), float(self.intercepts_[-1][0]))
         return Layers([*self.coefs_[:-1], last], [*self.intercepts_[:-1], np.array([b])])
 
     def _points(
@@ -471,8 +472,8 @@ class FairMLPClassifier(PenalisedClassifier):
         loss = ParityLoss(self._distance, self._parity, len(data.groups.labels), memory=int(self.memory))
         return loss.to(find_device(self.device))
 
-    def _keep(self, problem: Any, point: Any, data: TrainingData) -> None:
-        super()._keep(problem, point, data)
+    def _store_fit(self, problem: Any, point: Any, data: TrainingData) -> None:
+        super()._store_fit(problem, point, data)
         self.loss_curve_ = list(point.curve)
         self.best_loss_ = point.best
         rate = self.learning_rate_init if self.solver_ == "adam" else None
@@ -509,13 +510,13 @@ class FairMLPClassifier(PenalisedClassifier):
         coded = cells = None
         if sensitive_features is None and self.eta > 0:
             raise MissingSensitiveFeatures(
-                f"`sensitive_features` is required {self._constraint()}. Pass the group of each row to "
+                f"`sensitive_features` is required {self._why_groups()}. Pass the group of each row to "
                 "partial_fit (it is not needed to predict), or set eta=0 for a plain model"
             )
         if self.eta > 0:  # else there is no comparison
             coded = piece_groups(sensitive_features, groups, getattr(self, "groups_", None), X.shape[0])
             cells = make_cells(self._parity, target, coded.code, len(coded.labels), weight)
-        return TrainingData(X, target, weight, known, coded, cells).present()
+        return TrainingData(X, target, weight, known, coded, cells).drop_zero_weights()
 
     def _trainer(self, data: TrainingData) -> Trainer:
         """Return a trainer of these rows that goes on where the last piece ended."""

@@ -2,9 +2,9 @@
 
 All distances have no gradient where all scores tie, so that no training may begin with the whole penalty.
 
-* `lbfgs_path` minimises the objective of all rows at η = 0, at the rungs 0.01, 0.0316, 0.1, … and at the η
-  asked for, each point starting where the last one ended. Rungs get a few iterations only: enough to stay in
-  the basin.
+* `lbfgs_path` minimises the objective of all rows at η = 0, at 0.01, 0.0316, 0.1, … and at the η asked for,
+  each point starting where the last one ended. Those not asked for get a few iterations only: enough to stay
+  in the basin.
 * `adam_path` goes over mini-batches and lets η grow from 0 to its value over the first epochs. The next η
   begins with the trained network and takes fewer epochs.
 
@@ -27,8 +27,8 @@ import numpy as np
 from scipy.special import xlog1py, xlogy
 from sklearn.exceptions import ConvergenceWarning
 
-from evenrisk._estimator import TrainingData, rungs
-from evenrisk._validation import listed, tell
+from evenrisk._estimator import TrainingData, intermediate_etas
+from evenrisk._validation import listed, warn_user
 from evenrisk._xp import is_sparse
 from evenrisk.neural_network._network import (
     Layers,
@@ -41,7 +41,7 @@ from evenrisk.neural_network._network import (
 from evenrisk.parity import Parity
 from evenrisk.solvers import Solution, lbfgs
 
-ON_THE_WAY = 20  # iterations of L-BFGS at rungs
+ON_THE_WAY = 20  # iterations of L-BFGS at an η not asked for
 LATER = 1 / 3  # of the epochs: what the next η of a path needs
 RAMP = 0.3  # of the epochs, in which η grows to its value
 SLOWEST = 0.02  # of the learning rate: where it has fallen to in the last epoch
@@ -78,13 +78,13 @@ def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate
     if learning_rate is not None:
         lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
     if point.solution.value > constant + CLEAR:
-        tell(
+        warn_user(
             f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
             f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
             ConvergenceWarning,
         )
     elif fall > CLEAR and not point.solution.converged:
-        tell(
+        warn_user(
             f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
             f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
             ConvergenceWarning,
@@ -107,7 +107,7 @@ def lbfgs_path(
     """Yield the minimum at each η, by L-BFGS on all rows."""
     asked = set(etas)
     n_iter = 0
-    for eta in sorted(asked if started else asked | {0.0} | set(rungs(max(asked)))):
+    for eta in sorted(asked if started else asked | {0.0} | set(intermediate_etas(max(asked)))):
         if verbose:
             print(f"eta {eta:g}", file=sys.stderr)
         function = RecordedValues(problem.with_eta(eta))

@@ -400,17 +400,17 @@ class BatchComparison:
     ) -> tuple[Array, Array]:
         """Return E_f of the batch of all processes, and its gradient in the scores at hand (n,)."""
         shift = self._shift(g, cells)
-        placed = self.distance.placed(g - shift)
+        placed = self.distance.prepare(g - shift)
         norm, norm_slope = self._norms(placed)
         batch = known = self._over_workers(self._sums(placed, cells, norm))
         if memory is not None:
             present = batch.w * batch.w / _safe(batch.w2)
             scores, code, weight = memory.filling(g, present, exponent)
             remembered = cells._replace(code=code, weight=weight)
-            recalled = self.distance.placed(scores - shift)
+            recalled = self.distance.prepare(scores - shift)
             known = known.plus(self._sums(recalled, remembered, self._norms(recalled)[0]))
         value, D, in_own = self._value_and_slopes(batch, known, cells.pairs)
-        gradient = self.distance.pull(placed, cells, D)
+        gradient = self.distance.gradient(placed, cells, D)
         if self.unbiased:
             table = concat([0 * in_own[:1], in_own], 0)
             gradient = gradient + take(table, as_index(cells.code) + 1) * cells.weight * norm_slope
@@ -426,7 +426,7 @@ class BatchComparison:
 
     def _norms(self, placed: Any) -> tuple[Array, Array]:
         """Return ‖Φ‖² of each row and its slope, where the unbiased form needs them."""
-        norms = self.distance.norms(placed) if self.unbiased else None
+        norms = self.distance.row_norms(placed) if self.unbiased else None
         return (None, None) if norms is None else norms
 
     def _sums(self, placed: Any, cells: Cells, norm: Array) -> BatchSums:

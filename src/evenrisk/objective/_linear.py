@@ -45,7 +45,7 @@ NOISY = 1e-4  # times a column's range: a `resolution` below this does no harm
 WIDTH = 4  # standard deviations in a range
 COLLINEAR = 1e-11  # times a unit variance: less than this is rounding
 ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
-FULL_METRIC = 256  # features up to which whole (d, d) matrices are formed before the first step
+FULL_MATRICES = 256  # features up to which whole (d, d) matrices are formed before the first step
 SINGULAR = 1e-6  # relative ridge on the inverse of the moments
 FEW = 0.5  # share of rows with curvature, below which only these rows are used
 
@@ -60,7 +60,7 @@ class Columns:
     noisy: np.ndarray  # (d,) bool: whether `resolution` is large compared with the column's range
 
     @classmethod
-    def of(cls, X: Any, weight: np.ndarray, fit_intercept: bool) -> Columns:
+    def from_rows(cls, X: Any, weight: np.ndarray, fit_intercept: bool) -> Columns:
         """Inspect the rows of positive weight; without an intercept every column stays as it is."""
         d = X.shape[1]
         if not fit_intercept:
@@ -75,7 +75,7 @@ class Columns:
             noisy=_within(low, high, lost / NOISY),
         )
 
-    def into(self, X: Any, weight: np.ndarray) -> Any:
+    def transform(self, X: Any, weight: np.ndarray) -> Any:
         """Return (X − origin)[:, kept], noisy columns replaced if others determine them; or X itself."""
         if not self.kept.all():
             X = X[:, np.flatnonzero(self.kept)]
@@ -90,18 +90,18 @@ class Columns:
             X.data -= origin[X.indices]  # a column far from 0 has an entry in every row
         else:
             X = X - origin
-        if len(noisy) > 0 and X.shape[1] <= FULL_METRIC:
+        if len(noisy) > 0 and X.shape[1] <= FULL_MATRICES:
             _without_rounding(X, weight, noisy, self.resolution[self.kept])
         return X
 
-    def back(self, v: np.ndarray, b: float, dtype: Any) -> tuple[np.ndarray, float]:
+    def to_coefficients(self, v: np.ndarray, b: float, dtype: Any) -> tuple[np.ndarray, float]:
         """Return the coefficients w of X, in the dtype they will have, and their intercept."""
         w = np.zeros(len(self.kept), dtype=dtype)
         w[self.kept] = v
         return w, b - float(self.origin @ w)
 
-    def parameters(self, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
-        """Undo `back`."""
+    def from_coefficients(self, w: np.ndarray, b: float) -> tuple[np.ndarray, float]:
+        """Undo `to_coefficients`."""
         return w[self.kept], b + float(self.origin @ w)
 
 
@@ -115,7 +115,7 @@ def _without_rounding(X: Any, weight: np.ndarray, noisy: np.ndarray, resolution:
         mean, second = second_moments(X, weight / weight.sum(), centred=True)
     if not np.isfinite(second).all():
         return
-    root = np.sqrt(np.where(second.diagonal() > 0, second.diagonal(), 1.0))
+    root = np.sqrt(_positive(second.diagonal()))
     second /= np.outer(root, root)
     coarse = resolution / (WIDTH * root)
     others = np.setdiff1d(np.arange(X.shape[1]), noisy)
@@ -203,7 +203,7 @@ class CellMoments:
         self.penalty, self.X = penalty, X
 
     @classmethod
-    def where_they_pay(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
+    def if_cheaper(cls, penalty: Penalty | None, X: Any) -> CellMoments | None:
         """Return the moments if they are all the distance needs and the matrices are small, else None."""
         if penalty is None or not penalty.distance.traits.two_moments:
             return None
@@ -231,41 +231,35 @@ class CellMoments:
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """m_c − μ (c, d), μ their weighted mean, and S_c (c, d, d): one pass over the rows, cell by cell."""
-        code, weight = self.penalty.cells.code, self.penalty.cells.weight
         totals = np.asarray(to_numpy(self.penalty.cell_weights[0]), dtype=np.float64)
         origin = _dense(self.X[:1])  # a column that does not vary is exactly 0 from there
-        moments = [_of_cell(self.X, origin, code, weight, cell, total) for cell, total in enumerate(totals)]
+        moments = [self._of_cell(cell, total, origin) for cell, total in enumerate(totals)]
         centre = np.stack([mean for mean, _ in moments])
         return centre - (totals / totals.sum()) @ centre, np.stack([covariance for _, covariance in moments])
 
+    def _of_cell(self, cell: int, total: float, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
+        d = self.X.shape[1]
+        mean = np.zeros(d)
+        for rows, share in self._blocks_of_cell(cell, total):
+            mean += share @ (_dense(self.X[rows]) - origin)
+        covariance = np.zeros((d, d))
+        for rows, share in self._blocks_of_cell(cell, total):
+            root = (_dense(self.X[rows]) - origin - mean) * np.sqrt(share)[:, None]
+            covariance += root.T @ root
+        return mean, covariance
 
-def _of_cell(
-    X: Any, origin: np.ndarray, code: np.ndarray, weight: np.ndarray, cell: int, total: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, from the origin, and covariance of the rows of one cell, a dense block of them at a time."""
-    d = X.shape[1]
-    mean = np.zeros(d)
-    for rows, share in _blocks_of_cell(code, weight, cell, total):
-        mean += share @ (_dense(X[rows]) - origin)
-    covariance = np.zeros((d, d))
-    for rows, share in _blocks_of_cell(code, weight, cell, total):
-        root = (_dense(X[rows]) - origin - mean) * np.sqrt(share)[:, None]
-        covariance += root.T @ root
-    return mean, covariance
+    def _blocks_of_cell(self, cell: int, total: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the cell's rows in each block, and their shares of its weight."""
+        code, weight = self.penalty.cells.code, self.penalty.cells.weight
+        for block in blocks(code):
+            rows = block.start + np.flatnonzero(code[block] == cell)
+            yield rows, weight[rows].astype(np.float64) / total
 
 
 def _dense(rows: Any) -> np.ndarray:
     """Rows of X as a float64 array."""
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
-
-
-def _blocks_of_cell(
-    code: np.ndarray, weight: np.ndarray, cell: int, total: float
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the cell's rows in each block, and their shares of its weight."""
-    for block in blocks(code):
-        rows = block.start + np.flatnonzero(code[block] == cell)
-        yield rows, weight[rows].astype(np.float64) / total
 
 
 class Problem(Protocol):
@@ -278,19 +272,15 @@ class Problem(Protocol):
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return F(θ) and ∂F/∂θ."""
-        ...
 
     def with_eta(self, eta: float) -> Self:
         """Return the same problem with another η."""
-        ...
 
     def raw_scores(self, theta: np.ndarray) -> Array:
         """Return g (n,)."""
-        ...
 
     def attributes(self, theta: np.ndarray, slope: float, intercept: float) -> dict[str, Any]:
         """Return the fitted attributes of a model whose raw scores are slope·g(θ) + intercept."""
-        ...
 
 
 class LinearObjective:
@@ -303,7 +293,7 @@ class LinearObjective:
     def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
         self.scores, self.X, self.alpha, self.fit_intercept = scores, X, alpha, fit_intercept
         self.n_features = X.shape[1]
-        self.moments = CellMoments.where_they_pay(scores.penalty, X)
+        self.moments = CellMoments.if_cheaper(scores.penalty, X)
 
     @property
     def n_parameters(self) -> int:
@@ -350,15 +340,15 @@ class LinearObjective:
 
     def curvature(self, theta: np.ndarray) -> np.ndarray:
         """Return Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton's matrix."""
-        bend, gram = self.curvature_parts(theta)
-        return bend + 2 * self.scores.eta * gram
+        loss_part, gram = self.curvature_parts(theta)
+        return loss_part + 2 * self.scores.eta * gram
 
     def curvature_parts(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ share·ℓ''·xxᵀ + λ and (∂r/∂θ)ᵀ(∂r/∂θ), the latter 0 where η = 0."""
         scores, g, d = self.scores, self.raw_scores(theta), self.n_features
         H = np.zeros((len(theta), len(theta)))
         for block in blocks(g):
-            self._add_products(H, block, scores.bend(g, block))
+            self._add_products(H, block, scores.loss_curvature(g, block))
         diagonal = np.arange(d)
         H[diagonal, diagonal] += self.alpha
         gram = np.zeros(H.shape)
@@ -369,14 +359,14 @@ class LinearObjective:
                 gram += scores.penalty.curvature(scores.penalty.sums(g), self.rows_of)
         return H, gram
 
-    def _add_products(self, H: np.ndarray, block: slice, bend: Array) -> None:
-        """H += Σ bend·xxᵀ over the rows of a block."""
-        xp = namespace(bend)
+    def _add_products(self, H: np.ndarray, block: slice, curvature: Array) -> None:
+        """H += Σ curvature·xxᵀ over the rows of a block."""
+        xp = namespace(curvature)
         rows: Any = block
-        (bent,) = xp.nonzero(bend)  # few rows, with a smoothed hinge
-        if bent.shape[0] < FEW * bend.shape[0]:
-            rows, bend = block.start + bent, bend[bent]
-        root = xp.sqrt(bend)
+        (curved,) = xp.nonzero(curvature)  # few rows, with a smoothed hinge
+        if curved.shape[0] < FEW * curvature.shape[0]:
+            rows, curvature = block.start + curved, curvature[curved]
+        root = xp.sqrt(curvature)
         X = self._features(rows) * root[:, None]
         d = self.n_features
         H[:d, :d] += to_numpy(X.T @ X)
@@ -397,7 +387,7 @@ class LinearObjective:
         one = 1 + 0 * cast(self.scores.weight[block], X.dtype)
         return concat([X, one[:, None]], 1) if self.fit_intercept else X
 
-    def metric(self) -> np.ndarray:
+    def preconditioner(self) -> np.ndarray:
         """Return a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
 
         With the whole matrix the solver sees standardised, uncorrelated features whatever their units; while
@@ -406,7 +396,7 @@ class LinearObjective:
         """
         ridge = np.full(self.n_parameters, self.alpha)
         ridge[self.n_features :] = 0.0
-        if self.n_features > FULL_METRIC:
+        if self.n_features > FULL_MATRICES:
             return 1 / _positive(self.mean_square() + ridge)
         return self._inverse_moments()
 
@@ -450,23 +440,23 @@ class LinearProblem(LinearObjective):
     """A `LinearObjective` of X in the form of `Columns`, and its coefficients in terms of X itself."""
 
     def __init__(self, scores: ScoreObjective, X: Array, *, alpha: float, fit_intercept: bool) -> None:
-        self.columns = Columns.of(X, scores.weight, fit_intercept)
+        self.columns = Columns.from_rows(X, scores.weight, fit_intercept)
         self.dtype = X.dtype
-        fitted = self.columns.into(X, scores.weight)
+        fitted = self.columns.transform(X, scores.weight)
         super().__init__(scores, fitted, alpha=alpha, fit_intercept=fit_intercept)
 
     def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
         """Return `coef_` and `intercept_` of X, for raw scores slope·g(θ) + intercept."""
         d = self.n_features
         b = float(theta[d]) if self.fit_intercept else 0.0
-        w, b = self.columns.back(slope * theta[:d], slope * b + intercept, self.dtype)
+        w, b = self.columns.to_coefficients(slope * theta[:d], slope * b + intercept, self.dtype)
         return {"coef_": w[None, :], "intercept_": np.array([b], dtype=self.dtype)}
 
     def theta_of(self, coef: np.ndarray, intercept: float) -> np.ndarray | None:
         """Return the θ of given coefficients of X, to start from; None if their number differs."""
         if len(coef) != len(self.columns.kept):
             return None
-        w, b = self.columns.parameters(coef.astype(np.float64), intercept)
+        w, b = self.columns.from_coefficients(coef.astype(np.float64), intercept)
         return np.append(w, b) if self.fit_intercept else w
 
 

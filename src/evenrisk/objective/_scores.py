@@ -22,7 +22,7 @@ import numpy as np
 from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
 from evenrisk.distances import Distance, cell_weights, penalty
 
-KEPT_ROWS = 2_000_000  # up to which `Distance.placed` is kept for round 2, 24 bytes a row
+KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
 
 
 class RowLoss(Protocol):
@@ -31,19 +31,15 @@ class RowLoss(Protocol):
     @property
     def kinked(self) -> bool:
         """Whether its slope jumps, so that it has no curvature and gradient methods stall."""
-        ...
 
     def rows(self, block: slice) -> RowLoss:
         """Return the loss of some rows."""
-        ...
 
     def value_gradient(self, y: Array, g: Array) -> tuple[Array, Array]:
         """Return ℓ and ∂ℓ/∂g."""
-        ...
 
     def curvature(self, y: Array, g: Array) -> Array:
         """Return ∂²ℓ/∂g²."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class SummedScores:
     g: Array  # (n,)
     shift: Array | float
     psi: Array  # (c, p) Σ w ψ
-    placed: list[Any]  # `Distance.placed` of every block; empty where there are too many rows
+    prepared: list[Any]  # `Distance.prepare` of every block; empty where there are too many rows
 
 
 class Penalty:
@@ -68,15 +64,15 @@ class Penalty:
         return float(self.derivative(self.sums(g))[0])
 
     def sums(self, g: Array) -> SummedScores:
-        """Round 1: place the scores and return the sums of every cell."""
+        """Round 1: prepare the scores and return the sums of every cell."""
         shift, keep = self.distance.shift(g, self.cells), g.shape[0] <= KEPT_ROWS
         psi: Array = 0
         kept = []
         for block in blocks(g):
-            placed = self.distance.placed(g[block] - shift)
-            psi = psi + self.distance.psi_sums(placed, self.cells.rows(block))
+            prepared = self.distance.prepare(g[block] - shift)
+            psi = psi + self.distance.psi_sums(prepared, self.cells.rows(block))
             if keep:
-                kept.append(placed)
+                kept.append(prepared)
         return SummedScores(g, shift, psi, kept)
 
     def derivative(self, summed: SummedScores) -> tuple[Array, Array]:
@@ -85,8 +81,8 @@ class Penalty:
 
     def add_gradient(self, summed: SummedScores, D: Array, gradient: Array) -> None:
         """Round 2: add Σ_j D[cell, j]·∂ψ_j/∂g to `gradient` (n,), in place."""
-        for block, cells, placed in self._placed(summed):
-            gradient[block] += self.distance.pull(placed, cells, D)
+        for block, cells, prepared in self._prepared(summed):
+            gradient[block] += self.distance.gradient(prepared, cells, D)
 
     def curvature(self, summed: SummedScores, rows: Callable[[slice], Array]) -> np.ndarray:
         """Round 2: return JᵀJ (m, m), J = ∂r/∂θ for g = Xθ and all pairs' residuals r, so that E_f = ‖r‖².
@@ -94,8 +90,8 @@ class Penalty:
         `rows` returns the rows of X in a block.
         """
         slopes: Array = 0
-        for block, cells, placed in self._placed(summed):
-            slopes = slopes + self.distance.rows(placed, cells, rows(block))
+        for block, cells, prepared in self._prepared(summed):
+            slopes = slopes + self.distance.jacobian(prepared, cells, rows(block))
         return self._gram(summed, slopes)
 
     def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
@@ -106,12 +102,12 @@ class Penalty:
         """
         slopes: Array = 0
         n_fine = self.cells.n_cells * n_parts
-        for block, cells, placed in self._placed(summed):
+        for block, cells, prepared in self._prepared(summed):
             fine = namespace(summed.g).where(
                 cells.code >= 0, cells.code * n_parts + part[block], 0 * part[block] - 1
             )
             one = 1 + 0 * summed.g[block][:, None]
-            slopes = slopes + self.distance.rows(placed, cells._replace(code=fine, n_cells=n_fine), one)
+            slopes = slopes + self.distance.jacobian(prepared, cells._replace(code=fine, n_cells=n_fine), one)
         return self._gram(summed, swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1))))
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
@@ -119,7 +115,7 @@ class Penalty:
         total = np.zeros((slopes.shape[2], slopes.shape[2]))
         pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
         for (i, j), share in pairs:
-            J = to_numpy(self.distance.residual_rows(means[i], means[j], slopes[i], slopes[j]))
+            J = to_numpy(self.distance.residual_jacobian(means[i], means[j], slopes[i], slopes[j]))
             total += share * (J.T @ J)
         return total
 
@@ -134,12 +130,14 @@ class Penalty:
         means = 0 * slopes[..., 0] if self.distance.traits.linear else summed.psi / w
         return self.gram(means, slopes / w[..., None])
 
-    def _placed(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
-        """Yield the rows, the cells and the placed scores of every block."""
+    def _prepared(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
+        """Yield the rows, the cells and the prepared scores of every block."""
         g = summed.g
         for i, block in enumerate(blocks(g)):
-            placed = summed.placed[i] if summed.placed else self.distance.placed(g[block] - summed.shift)
-            yield block, self.cells.rows(block), placed
+            prepared = (
+                summed.prepared[i] if summed.prepared else self.distance.prepare(g[block] - summed.shift)
+            )
+            yield block, self.cells.rows(block), prepared
 
 
 class ScoreObjective:
@@ -182,7 +180,7 @@ class ScoreObjective:
             value += self.eta * float(distance)
         return value, gradient, summed
 
-    def bend(self, g: Array, block: slice) -> Array:
+    def loss_curvature(self, g: Array, block: slice) -> Array:
         """Return share·ℓ'' of the rows of a block: the loss's part of the curvature."""
-        bend = self.loss.rows(block).curvature(self.y[block], g[block])
-        return bend * (self.weight[block] / self.total)
+        curvature = self.loss.rows(block).curvature(self.y[block], g[block])
+        return curvature * (self.weight[block] / self.total)

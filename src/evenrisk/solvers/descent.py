@@ -68,14 +68,14 @@ def lbfgs(
     fun: Function,
     theta: np.ndarray,
     *,
-    metric: np.ndarray | None = None,
+    preconditioner: np.ndarray | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
     noise: float = NOISE,
     verbose: int = 0,
 ) -> Solution:
-    """Minimise fun(θ); `metric` guesses the inverse curvature up to a factor, (m, m) or diagonal (m,)."""
-    guess = np.ones(theta.shape) if metric is None else metric
+    """Minimise fun(θ); `preconditioner` guesses the inverse curvature up to a factor: (m, m) or (m,)."""
+    guess = np.ones(theta.shape) if preconditioner is None else preconditioner
     limits = _Limits(tol, max_iter, noise, verbose)
     return _descend("lbfgs", fun, theta, lambda _: guess, sys.maxsize, limits)
 
@@ -123,11 +123,11 @@ def _descend(
     name: str,
     fun: Function,
     theta: np.ndarray,
-    metric: Callable[[np.ndarray], np.ndarray],
+    preconditioner: Callable[[np.ndarray], np.ndarray],
     renew: int,
     limits: _Limits,
 ) -> Solution:
-    """Minimise fun(θ); `metric` returns M at a point, (m, m) or its diagonal (m,).
+    """Minimise fun(θ); `preconditioner` returns M at a point, (m, m) or its diagonal (m,).
 
     It is called again after `renew` steps, and where no step along −M·gradient lowers the value.
 
@@ -141,15 +141,15 @@ def _descend(
     n_iter, idle, mark, at_rounding = 0, 0, at.norm, False
     while at.norm > tol and n_iter < max_iter and not at_rounding:
         if age >= renew:
-            M, age = metric(at.theta), 0
+            M, age = preconditioner(at.theta), 0
         step = _direction(at.gradient, memory, M)
-        promise = -float(at.gradient @ step)
+        predicted = -float(at.gradient @ step)
         rounding = noise * max(abs(at.value), 1e-3)
         # without remembered steps M is only a guess: shorten a step with a large predicted decrease
-        length = 1.0 if memory else 1 / (1 + max(promise, 0.0) ** 0.5)
+        length = 1.0 if memory else 1 / (1 + max(predicted, 0.0) ** 0.5)
         found = _line_search(fun, at, step, length, rounding)
         if found is None:
-            at_rounding = 0 <= promise <= rounding
+            at_rounding = 0 <= predicted <= rounding
             if not memory and age == 0:
                 break  # no decrease even with a new M and no memory
             memory.clear()
@@ -167,7 +167,7 @@ def _descend(
     return Solution(at.theta, at.value, at.norm, n_iter, at.norm <= tol or at_rounding)
 
 
-def _direction(gradient: np.ndarray, memory: Memory, metric: np.ndarray) -> np.ndarray:
+def _direction(gradient: np.ndarray, memory: Memory, M: np.ndarray) -> np.ndarray:
     """−H·gradient by the two-loop recursion."""
     q = -gradient
     products = []
@@ -175,17 +175,18 @@ def _direction(gradient: np.ndarray, memory: Memory, metric: np.ndarray) -> np.n
         a = (s @ q) / (s @ y)
         products.append(a)
         q = q - a * y
-    q = _apply(metric, q)
+    q = precondition(M, q)
     if memory:
         s, y = memory[-1]
-        q = q * ((s @ y) / (y @ _apply(metric, y)))
+        q = q * ((s @ y) / (y @ precondition(M, y)))
     for (s, y), a in zip(memory, reversed(products), strict=True):
         q = q + s * (a - (y @ q) / (s @ y))
     return q
 
 
-def _apply(metric: np.ndarray, v: np.ndarray) -> np.ndarray:
-    return metric * v if metric.ndim == 1 else metric @ v
+def precondition(M: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Mv for M (m, m) or its diagonal (m,); v (m,) or (m, k)."""
+    return (M * v.T).T if M.ndim == 1 else M @ v
 
 
 def _line_search(

@@ -6,6 +6,8 @@ import numpy as np
 
 from evenrisk.solvers.descent import Function, Solution, log_iteration
 
+FRICTION = 0.9
+FIRST_RATE, LAST_RATE = 0.1, 0.0001
 RUNAWAY = 1e20  # a larger gradient has diverged, and the next one may overflow
 
 
@@ -15,16 +17,13 @@ def momentum(
     *,
     tol: float = 1e-6,
     max_iter: int = 1000,
-    learning_rate: tuple[float, float] = (0.1, 0.0001),
-    friction: float = 0.9,
     verbose: int = 0,
 ) -> Solution:
-    """v ← friction·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps.
+    """v ← 0.9·v − rate·∇F(θ), θ ← θ + v, the rate falling geometrically over max_iter steps.
 
     If the steps diverge because the curvature is too large, the start is returned.
     """
     start, velocity = theta, np.zeros(theta.shape)
-    first, last = learning_rate
     n_iter = 0
     while True:
         value, gradient = fun(theta)
@@ -36,7 +35,7 @@ def momentum(
             return Solution(start, value, float(np.max(np.abs(gradient))), n_iter, False)
         if norm <= tol or n_iter == max_iter:
             return Solution(theta, value, norm, n_iter, norm <= tol)
-        rate = first * (last / first) ** (n_iter / max(max_iter - 1, 1))
-        velocity = friction * velocity - rate * gradient
+        rate = FIRST_RATE * (LAST_RATE / FIRST_RATE) ** (n_iter / max(max_iter - 1, 1))
+        velocity = FRICTION * velocity - rate * gradient
         theta = theta + velocity
         n_iter += 1

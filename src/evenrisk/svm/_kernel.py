@@ -25,7 +25,7 @@ from evenrisk._validation import check_choice, check_number
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective, Problem, ScoreObjective
 from evenrisk.parity import Parity
-from evenrisk.svm._kernels import KERNELS, Kernel, Reduction, SharedRows, gamma_value, kernel_function
+from evenrisk.svm._kernels import KERNELS, Kernel, KernelFeatures, RepeatedRows, gamma_value, kernel_function
 from evenrisk.svm._linear import machine_alpha, margin_loss
 from evenrisk.svm._memory import available_memory
 
@@ -39,7 +39,7 @@ class KernelProblem(LinearObjective):
     def __init__(
         self,
         scores: ScoreObjective,
-        reduction: Reduction,
+        features: KernelFeatures,
         rows: Any,
         index: np.ndarray,
         *,
@@ -47,15 +47,15 @@ class KernelProblem(LinearObjective):
         fit_intercept: bool,
         gamma: float,
     ) -> None:
-        X = SharedRows(reduction.features(rows), index)
+        X = RepeatedRows(features(rows), index)
         super().__init__(scores, X, alpha=alpha, fit_intercept=fit_intercept)
-        self.reduction, self.gamma = reduction, gamma
+        self.kernel_features, self.gamma = features, gamma
 
     def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
         """Return the dual coefficients, for raw scores slope·g(θ) + intercept."""
-        dual = self.reduction.dual(theta[: self.n_features])
+        dual = self.kernel_features.dual_coefficients(theta[: self.n_features])
         b = float(theta[-1]) if self.fit_intercept else 0.0
-        support = self.reduction.support
+        support = self.kernel_features.support
         return {
             "support_" if np.ndim(support) == 1 else "support_vectors_": support,
             "dual_coef_": (slope * dual)[None, :],
@@ -253,7 +253,7 @@ class FairKernelSVC(PenalisedClassifier):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
-                self._keep(problem, point, data)
+                self._store_fit(problem, point, data)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -270,7 +270,7 @@ class FairKernelSVC(PenalisedClassifier):
             Positive where the positive class is predicted.
         """
         check_is_fitted(self)
-        return self._calibrated(self._raw_scores(self._validated(X, accept_sparse=self._sparse, reset=False)))
+        return self._calibrated(self._raw_scores(self._validated(X, reset=False)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -282,14 +282,10 @@ class FairKernelSVC(PenalisedClassifier):
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    @property
-    def _sparse(self) -> str | bool:
-        return False if self._precomputed else "csr"
-
     def _dtypes(self) -> Any:
         return np.float64
 
-    def _merges(self) -> bool:
+    def _may_merge_rows(self) -> bool:
         return not self._precomputed  # the columns of a precomputed kernel are rows too
 
     def _check_parameters(self) -> None:
@@ -314,10 +310,10 @@ class FairKernelSVC(PenalisedClassifier):
         first, index = distinct_rows(rows)
         weight = np.bincount(index, weights=data.weight, minlength=len(first))
         landmarks = rows[self._landmarks(first[weight > 0])]
-        reduction = Reduction.of(kernel, landmarks, alpha, self.tol)
+        features = KernelFeatures.from_landmarks(kernel, landmarks, alpha, self.tol)
         return KernelProblem(
             scores,
-            reduction,
+            features,
             rows[first],
             index,
             alpha=alpha,
@@ -329,19 +325,19 @@ class FairKernelSVC(PenalisedClassifier):
         """Return the last fit as θ of this problem if warm_start is set and shapes agree, else None."""
         name = "support_" if self._precomputed else "support_vectors_"
         old = getattr(self, name, None) if self.warm_start else None
-        if old is None or old.shape[1:] != problem.reduction.support.shape[1:]:
+        if old is None or old.shape[1:] != problem.kernel_features.support.shape[1:]:
             return None
         if self._precomputed and old.max() >= problem.X.shape[0]:
             return None
-        dual, b = self._line.unfold(self.dual_coef_[0], float(self.intercept_[0]))
-        w = problem.reduction.features(old).T @ dual
+        dual, b = self._folded_line.unfold(self.dual_coef_[0], float(self.intercept_[0]))
+        w = problem.kernel_features(old).T @ dual
         return np.append(w, b) if self.fit_intercept else w
 
     def _set_coefficients(self, problem: Problem, theta: np.ndarray) -> None:
         forget(self, "support_", "support_vectors_")
         super()._set_coefficients(problem, theta)
 
-    def _compared_with(self, X: Any, train: np.ndarray) -> Any:
+    def _columns_used(self, X: Any, train: np.ndarray) -> Any:
         return X[:, train] if self._precomputed else X
 
     def _unseen_scores(self, problem: KernelProblem, point: PathPoint, data: TrainingData) -> np.ndarray:

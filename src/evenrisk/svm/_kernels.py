@@ -23,7 +23,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 from evenrisk._xp import is_sparse
 
 Kernel = Callable[[Any, Any], np.ndarray]  # rows of x (n, …), rows of z (r, …) → (n, r)
-SCORE_ACCURACY = 10.0  # of the solver's tol: how far the reduction may move a raw score
+SCORE_ACCURACY = 10.0  # of the solver's tol: how far the approximation may move a raw score
 ASYMMETRY = 1e-6  # of the largest entry
 BLOCK_BYTES = 2**24  # of kernel values at a time
 KERNELS = ("rbf", "linear", "poly", "precomputed")
@@ -73,7 +73,7 @@ def _variance(X: Any, weight: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class KernelFeatures:
     """φ(x) = T⁻¹ k(S, x)."""
 
     kernel: Kernel
@@ -81,7 +81,7 @@ class Reduction:
     T: np.ndarray
 
     @classmethod
-    def of(cls, kernel: Kernel, landmarks: Any, alpha: float, tol: float) -> Reduction:
+    def from_landmarks(cls, kernel: Kernel, landmarks: Any, alpha: float, tol: float) -> KernelFeatures:
         """Reduce to the landmarks' numerical rank.
 
         A subgradient of the mean hinge has 1-norm at most 1, so the dual coefficients have at most 1/λ, and
@@ -100,12 +100,12 @@ class Reduction:
         del K, factor
         if not T.diagonal().all():  # a kernel that is 0 everywhere
             T = np.eye(1)
-        reduction = cls(kernel, landmarks[kept], T)
-        features = reduction.features(landmarks)
-        _refuse_indefinite(product - features @ (features.T @ v), 10 * m * (tolerance + 1e-8 * largest))
-        return reduction
+        features = cls(kernel, landmarks[kept], T)
+        phi = features(landmarks)
+        _refuse_indefinite(product - phi @ (phi.T @ v), 10 * m * (tolerance + 1e-8 * largest))
+        return features
 
-    def features(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Any) -> np.ndarray:
         """φ of each row of X (n, r), block by block."""
         out = np.empty((X.shape[0], len(self.T)))
         step = max(BLOCK_BYTES // (8 * len(self.T)), 1)
@@ -117,12 +117,12 @@ class Reduction:
             ).T
         return out
 
-    def dual(self, w: np.ndarray) -> np.ndarray:
+    def dual_coefficients(self, w: np.ndarray) -> np.ndarray:
         """α = T⁻ᵀ w."""
         return solve_triangular(self.T, w, lower=True, trans="T")
 
 
-class SharedRows:
+class RepeatedRows:
     """A matrix with repeated rows, X[i] = base[index[i]], that is multiplied without being built."""
 
     def __init__(self, base: np.ndarray, index: np.ndarray) -> None:
@@ -140,7 +140,7 @@ class SharedRows:
 class _Transposed:
     """Xᵀ r adds up r over the rows that share a row of the base."""
 
-    def __init__(self, rows: SharedRows) -> None:
+    def __init__(self, rows: RepeatedRows) -> None:
         self.rows = rows
 
     def __matmul__(self, r: np.ndarray) -> np.ndarray:

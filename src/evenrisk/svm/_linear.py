@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
 from evenrisk._estimator import PenalisedClassifier, TrainingData, all_or_nothing, eta_path
 from evenrisk._validation import check_choice, check_number
 from evenrisk.distances import Distance
 from evenrisk.losses import HINGE, SQUARED_HINGE, Loss
-from evenrisk.objective import LinearProblem, linear_scores
+from evenrisk.objective import LinearProblem
 from evenrisk.parity import Parity
 
 LOSSES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE}
@@ -186,34 +183,11 @@ class FairLinearSVC(PenalisedClassifier):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             problem = self._problem(data)
             for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):
-                self._keep(problem, point, data)
+                self._store_fit(problem, point, data)
         return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the raw score g = Xw + b of each row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, d)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Positive where the positive class is predicted.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        return self._calibrated(linear_scores(X, self.coef_[0], self.intercept_[0]))
 
     def _problem(self, data: TrainingData) -> LinearProblem:
         """Return mean hinge loss + alpha/2·‖w‖² + eta·E_f, a function of (w, b)."""
         scores = self._score_objective(margin_loss(self.loss), data)
         alpha = machine_alpha(self.alpha, scores.total)
         return LinearProblem(scores, data.X, alpha=alpha, fit_intercept=self.fit_intercept)
-
-    def _start(self, problem: LinearProblem) -> np.ndarray | None:
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        w, b = self._line.unfold(self.coef_[0].astype(np.float64), float(self.intercept_[0]))
-        return problem.theta_of(w, b)
