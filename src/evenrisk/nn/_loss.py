@@ -21,7 +21,6 @@ torch's; weights are in units of 2^exponent, see `_memory`.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from evenrisk._validation import check_flag, check_member, check_number, refuse_
 from evenrisk._xp import Array, Cells, Sums, as_index, cast, concat, namespace, take, to_numpy
 from evenrisk.distances import DISTANCES, Distance, cell_sum, cell_weights, penalty
 from evenrisk.nn._memory import CellMemory, in_units, magnitude
-from evenrisk.nn._workers import Graft, largest, summed, workers
+from evenrisk.nn._workers import Graft, Workers
 from evenrisk.parity import PARITIES, Parity, cell_codes, group_pairs
 
 HALF = (torch.float16, torch.bfloat16)
@@ -113,11 +112,11 @@ class ParityLoss(nn.Module):
         self.n_groups = int(check_number("n_groups", n_groups, low=2, whole=True))
         self.unbiased = _check_unbiased(unbiased, self.distance)
         size = int(check_number("memory", memory, low=0, whole=True))
-        self.process_group = process_group
+        self._workers = Workers(process_group)
         n_strata = len(self.parity.strata)
         self.n_cells = n_strata * self.n_groups
         self._comparison = BatchComparison(
-            self.distance, n_strata, self.n_groups, self.unbiased, process_group
+            self.distance, n_strata, self.n_groups, self.unbiased, self._workers
         )
         self.register_buffer("pairs", torch.from_numpy(self._comparison.pairs), persistent=False)
         self.register_buffer(
@@ -125,13 +124,10 @@ class ParityLoss(nn.Module):
         )
         self.memory = CellMemory(self.n_cells, size) if size else None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ParityLoss:
-        if self.process_group is not None:
-            memo[id(self.process_group)] = self.process_group  # a handle that cannot be copied
-        new = self.__class__.__new__(self.__class__)
-        memo[id(self)] = new
-        new.__dict__ = deepcopy(self.__dict__, memo)
-        return new
+    @property
+    def process_group(self) -> Any:
+        """The processes of ``torch.distributed`` to add up over; None is all of them."""
+        return self._workers.group
 
     def extra_repr(self) -> str:
         settings = f"parity={self.parity.name!r}, n_groups={self.n_groups}, unbiased={self.unbiased}"
@@ -168,10 +164,10 @@ class ParityLoss(nn.Module):
                 value = torch.tensor(float(number), dtype=batch.g.dtype, device=batch.g.device)
                 gradient = torch.from_numpy(row_gradient).to(batch.g)
             if memory is not None:
-                memory.remember(*rows, self.process_group)
+                memory.remember(*rows, self._workers)
         if not (torch.is_grad_enabled() and scores.requires_grad):
             return value
-        return Graft.apply(scores, value, gradient.reshape(scores.shape), self.process_group)
+        return Graft.apply(scores, value, gradient.reshape(scores.shape), self._workers)
 
     def _on_host(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
         if not sound_rows(batch, self.n_groups).all():
@@ -196,7 +192,7 @@ class ParityLoss(nn.Module):
 
     def _in_units(self, g: Array, code: Array, weight: Array, memory: CellMemory | None) -> WeightedScores:
         """Return the rows with weights in units of the largest one of all processes and the memory."""
-        exponent = largest(magnitude(weight), self.process_group)
+        exponent = self._workers.max(magnitude(weight))
         if memory is not None:
             exponent = namespace(exponent).maximum(exponent, memory.magnitude(g))
         return WeightedScores(g, code, in_units(weight, exponent, g.dtype), exponent)
@@ -386,7 +382,7 @@ class BatchComparison:
     n_strata: int
     n_groups: int
     unbiased: bool
-    group: Any  # the processes to add up over
+    workers: Workers  # to add up over
 
     @property
     def pairs(self) -> np.ndarray:
@@ -421,7 +417,7 @@ class BatchComparison:
         if not self.distance.traits.two_moments:
             return 0.0
         xp = namespace(g)
-        total = summed(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]), self.group)
+        total = self.workers.sum(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]))
         return total[0] / _safe(total[1])
 
     def _norms(self, placed: Any) -> tuple[Array, Array]:
@@ -438,10 +434,10 @@ class BatchComparison:
 
     def _over_workers(self, sums: BatchSums) -> BatchSums:
         """Return the sums of all processes, added up in one message."""
-        if workers(self.group) < 2:
+        if len(self.workers) < 2:
             return sums
         xp = namespace(sums.w)
-        flat = summed(concat([xp.reshape(x, (-1,)) for x in sums], 0), self.group)
+        flat = self.workers.sum(concat([xp.reshape(x, (-1,)) for x in sums], 0))
         n_cells, p = sums.psi.shape
         rest = xp.reshape(flat[n_cells * p :], (3, n_cells))
         return BatchSums(xp.reshape(flat[: n_cells * p], (n_cells, p)), rest[0], rest[1], rest[2])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from evenrisk._xp import Array, arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
-from evenrisk.nn._workers import gathered
+from evenrisk.nn._workers import Workers
 
 LOWEST = -1022.0  # exponent of float64's least normal number
 
@@ -40,11 +40,11 @@ class CellMemory(nn.Module):
     def extra_repr(self) -> str:
         return f"n_cells={self.n_cells}, size={self.size}"
 
-    def remember(self, g: Array, code: Array, weight: Array, exponent: Array, group: Any = None) -> None:
+    def remember(self, g: Array, code: Array, weight: Array, exponent: Array, workers: Workers) -> None:
         """Put the rows of a batch, of all processes, before those remembered. Weights are in units of 2ᵉ."""
         new = newest(g, code, weight, self.n_cells, self.size)
         old = self.recalled(g, exponent)
-        scores, weight = reduce(_onto, gathered(new, group), old)
+        scores, weight = reduce(_onto, workers.gather(new), old)
         more = magnitude(weight.reshape(-1))  # what was heaviest may have gone
         rows = namespace(g).stack([scores, in_units(weight, more, g.dtype)])
         rows = torch.as_tensor(rows).to(self.recent)
