@@ -14,8 +14,8 @@ from evenrisk._validation import check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
+    Results,
     TrainedModel,
-    seed_of,
     with_our_names,
 )
 from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
@@ -216,7 +216,8 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
 
     def _canonical(self) -> dict[str, Any]:
         """Return the other parameters by LightGBM's main names; refuse one that it does not know."""
-        main = {alias: name for name, all_names in aliases().items() for alias in (name, *all_names)}
+        aliases = lgb.basic._ConfigAliases._get_all_param_aliases()
+        main = {alias: name for name, all_names in aliases.items() for alias in (name, *all_names)}
         ours = {main[name]: name for name in self._get_param_names() if name in main and name not in APART}
         found = {}
         for name, value in self._others.items():
@@ -228,16 +229,10 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         return found
 
     def _parameters(self) -> dict[str, Any]:
-        """Return LightGBM's parameters; it knows scikit-learn's names for them."""
-        ours = ("parity", "distance", "eta", "class_weight", "importance_type", "verbose")
-        loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
-        named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
+        """Return LightGBM's parameters."""
+        named = self._library_settings("num_threads", "class_weight")
         settings = {"verbosity": -1} | named | self._canonical()
         settings["lambda_l1"] = settings.pop("reg_alpha")
-        if self.random_state is not None:
-            settings["seed"] = seed_of(self.random_state)
-        if self.n_jobs is not None:
-            settings["num_threads"] = self.n_jobs
         return settings
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
@@ -260,21 +255,18 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _datasets(self, rows: LibraryRows, sets: list[LibraryRows], settings: dict[str, Any]) -> list[Any]:
         """Return the training rows as a Dataset, then the evaluation sets."""
         categorical = settings.pop("categorical_feature", "auto")
-        common: dict[str, Any] = {"params": settings}
         train = lgb.Dataset(
-            rows.X, rows.y, weight=rows.loss_weight, categorical_feature=categorical, **common
+            rows.X, rows.y, weight=rows.loss_weight, categorical_feature=categorical, params=settings
         )
-        return [
-            train,
-            *(train.create_valid(each.X, each.y, weight=each.loss_weight, **common) for each in sets),
-        ]
+        others = (train.create_valid(each.X, each.y, each.loss_weight, params=settings) for each in sets)
+        return [train, *others]
 
     def _train_plain(
         self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
     ) -> TrainedModel:
         settings = self._parameters()
         train, *others = self._datasets(rows, sets, settings)
-        results: dict[str, dict[str, list[float]]] = {}
+        results: Results = {}
         callbacks = [lgb.record_evaluation(results)] if others else []
         if stopping.verbose:
             callbacks.append(lgb.log_evaluation(stopping.verbose))
@@ -289,9 +281,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         )
         n_trees = (booster.best_iteration if stopping.patience else 0) or booster.num_trees()
         kept = lgb.Booster(model_str=booster.model_to_string(num_iteration=n_trees))
-        return TrainedModel(
-            kept, n_trees, {name: with_our_names(found, "binary_logloss") for name, found in results.items()}
-        )
+        return TrainedModel(kept, n_trees, with_our_names(results, "binary_logloss"))
 
     def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
@@ -302,17 +292,9 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
         g = np.asarray(self.booster_.predict(X, raw_score=True, **threads, **self._predicting))
-        return g / self.booster_.current_iteration() if averages(self.booster_) else g
-
-
-def aliases() -> dict[str, list[str]]:
-    """Return LightGBM's parameters and their other names."""
-    return lgb.basic._ConfigAliases._get_all_param_aliases()
-
-
-def averages(booster: Any) -> bool:
-    """Whether the score is the mean over trees, as in a random forest; LightGBM's raw scores are sums."""
-    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)
+        # the score of a random forest is the mean over trees; LightGBM's raw scores are sums
+        averages = "\naverage_output\n" in self.booster_.model_to_string(num_iteration=1)
+        return g / self.booster_.current_iteration() if averages else g
 
 
 def of_last(callback: Any, n_sets: int) -> Any:

@@ -14,8 +14,8 @@ from evenrisk._validation import check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
+    Results,
     TrainedModel,
-    seed_of,
     with_our_names,
 )
 from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
@@ -213,16 +213,10 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             raise ValueError(f"`num_parallel_tree` must be 1 when eta > 0, got {came!r}")
 
     def _parameters(self) -> dict[str, Any]:
-        """Return XGBoost's parameters; it knows scikit-learn's names for them."""
-        ours = ("parity", "distance", "eta", "importance_type", "verbose", "missing", "enable_categorical")
+        """Return XGBoost's parameters; those that are None are left to it."""
         others = {name: value for name, value in self._others.items() if name != "feature_types"}
-        loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
-        named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
+        named = self._library_settings("nthread", "missing", "enable_categorical")
         settings = {"objective": "binary:logistic"} | named | others
-        if self.random_state is not None:
-            settings["seed"] = seed_of(self.random_state)
-        if self.n_jobs is not None:
-            settings["nthread"] = self.n_jobs
         return {name: value for name, value in settings.items() if value is not None}
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
@@ -249,7 +243,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     def _train_plain(
         self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
     ) -> TrainedModel:
-        results: dict[str, dict[str, list[float]]] = {}
+        results: Results = {}
         booster = xgb.train(
             self._parameters(),
             self._matrix(rows.X, rows.y, rows.loss_weight),
@@ -266,9 +260,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
             plain = self._others.get("booster", "gbtree") == "gbtree"
             single = plain and self._others.get("num_parallel_tree", 1) == 1
             booster = edited(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
-        return TrainedModel(
-            booster, n_trees, {name: with_our_names(found, "logloss") for name, found in results.items()}
-        )
+        return TrainedModel(booster, n_trees, with_our_names(results, "logloss"))
 
     def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
