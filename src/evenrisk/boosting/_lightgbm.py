@@ -333,7 +333,6 @@ class LightGBMTrees:
         self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
-        """Add a tree; None where no split is worth it."""
         if not self._has_features():
             return None
         if self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
@@ -369,11 +368,9 @@ class LightGBMTrees:
             self.booster.set_leaf_output(tree, leaf, base + value)
 
     def leaves(self, place: int) -> np.ndarray:
-        """Return the leaf of each row of an evaluation set in the last tree."""
         return self.leaf[1 + place]
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
-        """Return values as LightGBM keeps them."""
         return values
 
     def finish(self, n_trees: int) -> Any:

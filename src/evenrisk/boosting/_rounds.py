@@ -121,7 +121,7 @@ class NewTree(NamedTuple):
 
 
 class Trees(Protocol):
-    """What a library does for us: it holds a model and adds trees to it."""
+    """What a library does for us: it holds a model and adds trees to it. Each library implements these."""
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
         """Add a tree; None where no split is worth it."""

@@ -287,7 +287,6 @@ class XGBoostTrees:
         self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
-        """Add a tree; None where no split is worth it."""
         round_ = self.booster.num_boosted_rounds()
         self.booster.update(self.train, round_, fobj=lambda scores, data: (gradient, curvature))
         self.last = self.booster[round_ : round_ + 1]
@@ -304,7 +303,6 @@ class XGBoostTrees:
         self.written.append((self.nodes, values))
 
     def leaves(self, place: int) -> np.ndarray:
-        """Return the leaf of each row of an evaluation set in the last tree."""
         node = self._nodes(self.sets[place])
         leaf = np.searchsorted(self.nodes, node).clip(0, len(self.nodes) - 1)
         return np.where(self.nodes[leaf] == node, leaf, -1)

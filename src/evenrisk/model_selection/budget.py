@@ -170,11 +170,17 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         self
             The fitted search.
         """
+        import pandas as pd
+
         estimator = EtaEstimator.find(self.estimator)
         self._check_parameters()
         given = FitInput(X, y, sensitive_features, sample_weight)
         if sensitive_features is None:
-            self._refuse_a_budget_without_groups()
+            if self.max_gap < 1:
+                raise MissingSensitiveFeatures(
+                    "`sensitive_features` is required for a budget below 1, got None with "
+                    f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
+                )
             eta, met = 0.0, True
             etas, path = [eta], {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
         else:
@@ -184,16 +190,11 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
             etas, path, given = search.scorer.etas_through(eta), search.path, rows.given
         model = estimator.fit_through(given, etas)
         self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
-        self.path_ = _table(path)
+        self.path_ = pd.DataFrame(
+            [{"eta": each} | path[each] for each in sorted(path)], columns=list(COLUMNS)
+        )
         self._resemble(model)
         return self
-
-    def _refuse_a_budget_without_groups(self) -> None:
-        if self.max_gap < 1:
-            raise MissingSensitiveFeatures(
-                "`sensitive_features` is required for a budget below 1, got None with "
-                f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
-            )
 
     def _check_parameters(self) -> None:
         check_fraction("max_gap", self.max_gap, one=True)
@@ -272,14 +273,6 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
-
-
-def _table(path: dict[float, dict[str, float]]) -> Any:
-    """Return a table with one row per η tried, the smallest first."""
-    import pandas as pd
-
-    rows = [{"eta": eta} | path[eta] for eta in sorted(path)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 class _Search:

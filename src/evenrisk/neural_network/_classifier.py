@@ -23,14 +23,14 @@ from evenrisk._validation import (
 )
 from evenrisk.calibration import CALIBRATIONS
 from evenrisk.distances import DISTANCES, Distance
+from evenrisk.losses import LOGISTIC
 from evenrisk.neural_network._network import (
+    ACTIVATIONS,
     Layers,
     NetworkProblem,
-    check_activation,
     find_device,
     import_torch,
     layer_sizes,
-    log_loss_objective,
     raw_scores,
     to_sequential,
 )
@@ -46,6 +46,7 @@ from evenrisk.neural_network._training import (
     split_off,
     warn_if_not_converged,
 )
+from evenrisk.objective import Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity, make_cells
 
 SOLVERS = ("auto", "adam", "lbfgs")
@@ -345,7 +346,7 @@ class FairMLPClassifier(PenalisedClassifier):
         check_flag("early_stopping", self.early_stopping)
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
         check_choice("solver", self.solver, SOLVERS)
-        check_activation(self.activation)
+        check_choice("activation", self.activation, ACTIVATIONS)
         layer_sizes(1, self.hidden_layer_sizes)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
@@ -384,8 +385,12 @@ class FairMLPClassifier(PenalisedClassifier):
 
     def _problem(self, data: TrainingData) -> NetworkProblem:
         """Return mean log loss + alpha/2·Σ‖W‖² + eta·E_f, a function of all weights and intercepts."""
+        weight = data.weight.astype(np.float64)
+        penalty = None
+        if data.cells is not None:
+            penalty = Penalty(self._distance, data.cells._replace(weight=weight))
         return NetworkProblem(
-            log_loss_objective(data, self._distance, float(self.eta)),
+            ScoreObjective(LOGISTIC, data.y, weight, penalty, float(self.eta)),
             data.X,
             layer_sizes(data.X.shape[1], self.hidden_layer_sizes),
             activation=self.activation,

@@ -15,11 +15,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice, check_number, install_hint
+from evenrisk._validation import check_number, install_hint
 from evenrisk._xp import is_sparse, sigmoid
-from evenrisk.distances import Distance
-from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
 
 # Rows scored at a time, padded to this number: BLAS adds up in another order at the edges of its tiles, and
@@ -69,11 +66,6 @@ def layer_sizes(n_features: int, hidden_layer_sizes: Any) -> tuple[int, ...]:
     hidden = [hidden_layer_sizes] if np.ndim(hidden_layer_sizes) == 0 else list(hidden_layer_sizes)
     units = [int(check_number("hidden_layer_sizes", size, low=1, whole=True)) for size in hidden]
     return (n_features, *units, 1)
-
-
-def check_activation(activation: Any) -> str:
-    """Return the name of an activation, or raise."""
-    return check_choice("activation", activation, ACTIVATIONS)
 
 
 def raw_scores(X: Any, layers: Layers, activation: str) -> np.ndarray:
@@ -171,14 +163,6 @@ def to_sequential(layers: Layers, activation: str) -> Any:
 # ---------------------------------------------------------------- what is minimised
 
 
-def log_loss_objective(data: TrainingData, distance: Distance, eta: float) -> ScoreObjective:
-    """Return mean log loss + η·E_f in the scores, in float64."""
-    weight = data.weight.astype(np.float64)
-    cells = None if data.cells is None else data.cells._replace(weight=weight)
-    penalty = None if cells is None else Penalty(distance, cells)
-    return ScoreObjective(LOGISTIC, data.y, weight, penalty, eta)
-
-
 class NetworkProblem:
     """F(θ) = mean log loss + alpha/2·Σ‖W‖² + η·E_f over all rows, in float64.
 
@@ -255,8 +239,7 @@ class RowsOnDevice:
     @cached_property
     def X(self) -> Any:
         """The features (n, d), dense."""
-        X = self._X.toarray() if is_sparse(self._X) else self._X
-        return self._moved(X, "float64")
+        return self._moved(self._X.toarray() if is_sparse(self._X) else self._X, "float64")
 
     @cached_property
     def scores(self) -> ScoreObjective:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +13,11 @@ from evenrisk._files import replacing, write_text
 from evenrisk.metrics import risk_distribution, threshold_profile
 from evenrisk.paper.protocol import COLUMNS, GRID, PARITIES, Row, zafar_name
 from evenrisk.paper.summary import Experiment
+from evenrisk.paper.tables import csv_text
 
 # no date, fixed ids in the SVG
-_DETERMINISTIC = {"svg.hashsalt": "evenrisk", "svg.fonttype": "path", "axes.titlesize": "medium"}
+_DETERMINISTIC = {"svg.hashsalt": "evenrisk", "svg.fonttype": "path"}
+_LOOK = {"axes.titlesize": "medium", "axes.spines.top": False, "axes.spines.right": False}
 # Okabe and Ito's palette: the classifier gives the colour, the approximation the dash
 COLORS = {
     "Baseline": "#000000",
@@ -73,7 +73,7 @@ def parity_curves(experiment: Experiment, folder: Path) -> None:
         for parity in PARITIES
         for method in experiment.methods(parity)
     }
-    floors = {parity: _noise_floor(experiment, parity) for parity in PARITIES}
+    floors = {parity: experiment.by_chance(parity, "curve") for parity in PARITIES}
     for name, shown in CURVE_FIGURES.items():
         some = {key: values for key, values in curves.items() if shown is None or key[1] in shown}
         with _figure((11, 5.2 if shown is None else 4.4)) as figure:
@@ -110,12 +110,6 @@ def _curves(experiment: Experiment, parity: str, method: str) -> np.ndarray:
     )
 
 
-def _noise_floor(experiment: Experiment, parity: str) -> NoiseFloor:
-    """Return mean and 95 % point of the gap by chance at each threshold, averaged over splits."""
-    values = np.array([split[f"{parity}/chance/curve"] for split in experiment.splits])
-    return values.mean(axis=(0, 1)), np.quantile(values, 0.95, axis=1).mean(axis=0)
-
-
 def _draw_curve_panel(ax: Any, curves: dict[str, np.ndarray], floor: NoiseFloor) -> None:
     ax.axvspan(*PAPER_RANGE, color="#f4f4f4", lw=0, zorder=0)
     chance = {"facecolor": "none", "edgecolor": "#777777", "hatch": "//////", "linewidth": 0.5}
@@ -129,7 +123,6 @@ def _draw_curve_panel(ax: Any, curves: dict[str, np.ndarray], floor: NoiseFloor)
         ax.plot(GRID, mean, label=method, **line)
     ax.set_xlabel("threshold on the risk score (shaded: the paper's range)")
     ax.set_xlim(0, 1)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def tradeoff(experiment: Experiment, folder: Path) -> None:
@@ -178,7 +171,6 @@ def _draw_tradeoff_panel(ax: Any, experiment: Experiment, parity: str, classifie
     ax.axhline(experiment.majority_rate, color="#888888", linewidth=0.8, linestyle=":", label="majority rate")
     ax.set_title(f"{CLASSIFIERS[classifier]}, {TITLES[parity].lower()}", loc="left", fontsize="small")
     ax.set_xlabel(f"gap at 0.5 (Δ{SHORT_TITLES[parity]})")
-    ax.spines[["top", "right"]].set_visible(False)
     return rows
 
 
@@ -243,7 +235,6 @@ def _draw_densities(ax: Any, shape: Any, density: np.ndarray, names: list[Any]) 
             ]
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
-    ax.spines[["top", "right"]].set_visible(False)
     return rows
 
 
@@ -264,7 +255,7 @@ def _figure(size: tuple[float, float]) -> Iterator[Any]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_DETERMINISTIC):
+    with matplotlib.rc_context(_DETERMINISTIC | _LOOK):
         yield Figure(figsize=size, layout="constrained")
 
 
@@ -277,8 +268,4 @@ def _save(figure: Any, folder: Path, name: str) -> None:
 
 def _save_csv(folder: Path, name: str, header: Sequence[str], rows: CsvRows) -> None:
     """Write the arrays behind a figure, with full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(folder / f"{name}.csv", out.getvalue())
+    write_text(folder / f"{name}.csv", csv_text([header, *rows]))

@@ -48,11 +48,6 @@ def split_path(folder: Path, split: int) -> Path:
     return folder / "splits" / f"split_{split:03d}.npz"
 
 
-def finished(folder: Path, protocol: Protocol, n_splits: int) -> list[int]:
-    """Return which splits are there already, made with the same settings."""
-    return [split for split in range(n_splits) if load(folder, protocol, split) is not None]
-
-
 def load(folder: Path, protocol: Protocol, split: int) -> Split | None:
     """Read a finished split; None if it is not there, not whole, or of other settings."""
     try:
@@ -83,9 +78,8 @@ def run(
     """Fit what is missing; `step` is called with the number of steps done, `protocol.steps` per split."""
     (folder / "splits").mkdir(parents=True, exist_ok=True)
     remove_left_over(folder / "splits")
-    done = finished(folder, protocol, n_splits)
-    step(protocol.steps * len(done))
-    missing = [split for split in range(n_splits) if split not in done]
+    missing = [split for split in range(n_splits) if load(folder, protocol, split) is None]
+    step(protocol.steps * (n_splits - len(missing)))
     if missing:
         for steps in _in_parallel(folder, protocol, missing, min(jobs, len(missing))):
             step(steps)

@@ -137,6 +137,11 @@ class Experiment:
         """Return the name scores are kept under: the baseline is the first point of the first path."""
         return self.protocol.rows[0].name if method == BASELINE else method
 
+    def by_chance(self, parity: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and 95 % point of a measure under permuted groups, averaged over splits."""
+        values = np.array([split[f"{parity}/chance/{name}"] for split in self.splits])
+        return values.mean(axis=(0, 1)), np.quantile(values, 0.95, axis=1).mean(axis=0)
+
     @property
     def majority_rate(self) -> float:
         """Accuracy of a constant answer on the test parts, averaged over splits."""
@@ -205,12 +210,10 @@ def _unfinished(experiment: Experiment, parity: str, method: str) -> int:
 
 
 def _floor(experiment: Experiment, parity: str) -> dict[str, dict[str, float]]:
-    """Return mean and 95 % point under permuted groups, averaged over splits."""
     floor = {}
     for name in OF_CHANCE:
-        values = np.array([split[f"{parity}/chance/{name}"] for split in experiment.splits])
-        p95 = np.quantile(values, 0.95, axis=1).mean()
-        floor[name] = {"mean": float(values.mean()), "p95": float(p95)}
+        mean, p95 = experiment.by_chance(parity, name)
+        floor[name] = {"mean": float(mean), "p95": float(p95)}
     return floor
 
 

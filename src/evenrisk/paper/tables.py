@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evenrisk.paper.protocol import COLUMNS, OF_CHANCE, PAPER_COLUMNS
@@ -162,19 +162,21 @@ def _markdown(head: list[str], rows: list[list[str]]) -> str:
 
 def to_csv(summary: dict[str, Any]) -> str:
     """Return both tables as one CSV, with full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    numbers = [f"{name}_{part}" for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
-    writer.writerow(
-        ["parity", "method", "ours", "matched", "c", *numbers, *(f"paper_{name}" for name in PAPER_COLUMNS)]
-    )
+    numbers = [(name, part) for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+    head = ["parity", "method", "ours", "matched", "c", *(f"{name}_{part}" for name, part in numbers)]
+    lines: list[list[Any]] = [[*head, *(f"paper_{name}" for name in PAPER_COLUMNS)]]
     for parity, rows in summary["tables"].items():
         for row in rows:
-            values = [row.get(name, {}).get(part) for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+            values = [row.get(name, {}).get(part) for name, part in numbers]
             paper = [(row["paper"] or {}).get(name) for name in PAPER_COLUMNS]
-            writer.writerow(
-                [parity, row["method"], row["ours"], row["matched"], row.get("c"), *values, *paper]
-            )
+            lines.append([parity, row["method"], row["ours"], row["matched"], row.get("c"), *values, *paper])
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Sequence[Any]]) -> str:
+    """Return lines of a table as CSV."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 
