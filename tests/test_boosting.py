@@ -767,7 +767,7 @@ def test_a_sample_of_rows_has_the_weight_of_every_cell(monkeypatch):
     penalty = Penalty(GapDistance(), w.cells())
     assert _rounds.sampled(penalty) == (None, penalty)
     monkeypatch.setattr(_rounds, "CURVATURE_ROWS", 400)
-    monkeypatch.setattr(_rounds, "LEAST_ROWS", 50)
+    monkeypatch.setattr(_rounds, "LEAST_ROWS_OF_CELL", 50)
     index, fewer = _rounds.sampled(penalty)
     code, weight = w.cells().code, w.cells().weight
     assert len(np.unique(index)) == len(index) < 800

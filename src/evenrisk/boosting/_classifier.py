@@ -37,7 +37,7 @@ NOT_PASSED_ON = (
     *("parity", "distance", "eta", "importance_type", "verbose"),
     *("n_estimators", "early_stopping_rounds", "random_state", "n_jobs"),
 )
-DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
+DIAGNOSED_ROWS = 10_000  # rows whose scores are looked at for a collapse
 
 
 Results = dict[str, dict[str, list[float]]]  # of the evaluation sets, by name and measure
@@ -385,8 +385,8 @@ class BoostedClassifier(FairClassifier):
         if trained.curve is not None and rows.objective is not None:
             self.objective_curve_, self.objective_ = trained.curve, float(trained.curve[-1])
             some = np.arange(len(data.y))
-            if len(some) > DIAGNOSED:
-                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
+            if len(some) > DIAGNOSED_ROWS:
+                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED_ROWS]
             known = trained.scores
             g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
             counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way

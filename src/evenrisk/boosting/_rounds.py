@@ -33,9 +33,9 @@ from evenrisk.objective import Penalty, ScoreObjective
 
 HALVINGS = 12
 CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective has the last word
-LEAST_ROWS = 500  # of each cell among them
+LEAST_ROWS_OF_CELL = 500  # among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
-IDLE = 5  # rounds in a row without a step that lowers the objective, after which there is none
+IDLE_ROUNDS = 5  # rounds in a row without a step that lowers the objective, after which there is none
 MEASURES = ("objective", "log_loss", "penalty")
 
 
@@ -105,7 +105,7 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
     some, weight = [], []
     for cell in range(cells.n_cells):
         rows = order[cells.code[order] == cell]
-        rows = rows[: max(LEAST_ROWS, round(len(rows) * CURVATURE_ROWS / n))]
+        rows = rows[: max(LEAST_ROWS_OF_CELL, round(len(rows) * CURVATURE_ROWS / n))]
         some.append(rows)
         weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
     index = np.concatenate(some)
@@ -150,10 +150,9 @@ class EvaluationScores:
     def move(self, step: np.ndarray) -> None:
         """Move the scores by the new tree, and measure."""
         self.g = self.g + step
-        penalty = self.objective.penalty
-        apart = 0.0 if penalty is None else penalty.value(self.g)
+        penalty = 0.0 if self.objective.penalty is None else self.objective.penalty.value(self.g)
         loss = self.objective.with_eta(0.0)(self.g)[0]
-        found = {"objective": loss + self.objective.eta * apart, "log_loss": loss, "penalty": apart}
+        found = {"objective": loss + self.objective.eta * penalty, "log_loss": loss, "penalty": penalty}
         for name, values in self.results.items():
             values.append(found[name])
 
@@ -186,7 +185,7 @@ def boost(
     stay in force.
     """
     idle = useless = grown = 0
-    while grown < stopping.rounds and idle < IDLE:
+    while grown < stopping.rounds and idle < IDLE_ROUNDS:
         gradient, bend = descent.derivatives()
         new = trees.grow(gradient, bend)
         if new is None:  # the next draw of rows and columns may have a split
@@ -204,14 +203,13 @@ def boost(
         for place, evaluation in enumerate(evaluations):
             evaluation.move(np.append(values, 0.0)[trees.leaves(place)])
         if stopping.verbose and grown % stopping.verbose == 0:
-            print(_line(grown, descent.value, evaluations), file=sys.stderr)
+            print(_progress_line(grown, descent.value, evaluations), file=sys.stderr)
         if stopping.patience and grown - evaluations[-1].best >= stopping.patience:
             break
     return evaluations[-1].best if stopping.patience and grown else grown - useless
 
 
-def _line(grown: int, value: float, evaluations: list[EvaluationScores]) -> str:
-    """Return one line of progress."""
+def _progress_line(grown: int, value: float, evaluations: list[EvaluationScores]) -> str:
     parts = [f"[{grown}] objective {value:.6f}"]
     parts += [f"valid_{i} {each.results['objective'][-1]:.6f}" for i, each in enumerate(evaluations)]
     return "  ".join(parts)

@@ -43,10 +43,11 @@ from evenrisk.solvers import Solution, lbfgs
 
 ON_THE_WAY = 20  # iterations of L-BFGS at rungs
 LATER = 1 / 3  # of the epochs: what the next η of a path needs
-RAMP = 0.3  # of the epochs, in which η grows to its value
-SLOWEST = 0.02  # of the learning rate: where it has fallen to in the last epoch
-LEAST_ROWS, MOST_ROWS, PER_EPOCH = 128, 2048, 12  # "auto": about PER_EPOCH batches, of so many rows each
-CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
+RAMP_SHARE = 0.3  # of the epochs, in which η grows to its value
+LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the last epoch
+BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
+LEAST_ROWS, MOST_ROWS = 128, 2048
+CLEAR_FALL = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
 # torch's defaults, but for fused: a step takes less than half of the time, on a CPU as well
 ADAM: dict[str, Any] = {
     "beta1": 0.9,
@@ -57,7 +58,7 @@ ADAM: dict[str, Any] = {
     "maximize": False,
     "fused": True,
 }
-SOME = 1000  # rows whose scores are looked at when a piece is done
+CHECKED_ROWS = 1000  # rows whose scores are looked at when a piece is done
 
 AdamState = dict[str, list[np.ndarray]]  # steps and running means of each tensor
 
@@ -87,13 +88,13 @@ def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate
     lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
     if learning_rate is not None:
         lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
-    if point.solution.value > constant + CLEAR:
+    if point.solution.value > constant + CLEAR_FALL:
         tell(
             f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
             f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
             ConvergenceWarning,
         )
-    elif fall > CLEAR and not point.solution.converged:
+    elif fall > CLEAR_FALL and not point.solution.converged:
         tell(
             f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
             f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
@@ -172,7 +173,7 @@ def adam_path(
 ) -> Iterator[NetworkPoint]:
     """Yield the network trained at each η; `held_out` has the rows that say when to stop."""
     for eta in sorted(set(etas)):
-        trainer = Trainer(Layers.unflat(theta, problem.sizes), batches, parity_loss, settings)
+        trainer = Trainer(Layers.from_flat(theta, problem.sizes), batches, parity_loss, settings)
         watched = None if held_out is None else held_out.with_eta(eta)
         layers, curve, best = trainer.train(eta, ramp=not started, held_out=watched)
         theta, n_iter = layers.flat(), len(curve)
@@ -209,10 +210,10 @@ class Trainer:
         """
         s, self.final_eta = self.settings, eta
         curve: list[float] = []
-        n_ramp = int(RAMP * s.n_epochs) if ramp and eta > 0 else 0
+        n_ramp = int(RAMP_SHARE * s.n_epochs) if ramp and eta > 0 else 0
         best, kept, idle = np.inf, None, 0
         for epoch in range(s.n_epochs):
-            slower = 1 - (1 - SLOWEST) * epoch / max(s.n_epochs - 1, 1)
+            slower = 1 - (1 - LAST_RATE_SHARE) * epoch / max(s.n_epochs - 1, 1)
             curve.append(self.epoch(eta * min(1.0, (epoch + 1) / (n_ramp + 1)), s.learning_rate * slower))
             value = curve[-1]
             if held_out is not None:
@@ -241,12 +242,11 @@ class Trainer:
 
     def check_finite(self, eta: float) -> None:
         """Refuse weights that the last step has made useless, as seen by some rows."""
-        g = torch_scores(self.batches.first(SOME), self.tensors, self.settings.activation)
+        g = torch_scores(self.batches.first(CHECKED_ROWS), self.tensors, self.settings.activation)
         if not bool(g.isfinite().all()):
             raise self._diverged(eta)
 
     def layers(self) -> Layers:
-        """Return the weights as they are now."""
         return from_tensors(self.tensors)
 
     def adam_state(self) -> AdamState:
@@ -356,7 +356,6 @@ class MiniBatches:
         return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
 
     def first(self, n: int) -> Any:
-        """Return the features of the first rows."""
         return self._dense(slice(n)) if is_sparse(self.X) else self.X[:n]
 
     def _batch(self, X: Any, rows: Any, by_cells: bool) -> MiniBatch:
@@ -375,7 +374,7 @@ def rows_in_batch(batch_size: Any, n: int) -> int:
     if batch_size is None:
         return n
     if isinstance(batch_size, str):
-        batch_size = min(max(n // PER_EPOCH, LEAST_ROWS), MOST_ROWS)
+        batch_size = min(max(n // BATCHES_PER_EPOCH, LEAST_ROWS), MOST_ROWS)
     return min(int(batch_size), n)
 
 

@@ -49,7 +49,7 @@ class Workers:
         return every if isinstance(x, Tensor) else [one.numpy() for one in every]
 
 
-class Graft(torch.autograd.Function):
+class KnownGradient(torch.autograd.Function):
     """A value whose gradient in the scores is known already.
 
     Every process has the same value, that of all processes' scores. What is differentiated is the sum of

@@ -81,7 +81,8 @@ def parity_curves(experiment: Experiment, folder: Path) -> None:
             _save(figure, folder, name)
     rows: CsvRows = []
     for (parity, method), values in curves.items():
-        rows += [[parity, method, f"{t:.3f}", *each] for t, *each in zip(GRID, *mean_sd(values), strict=True)]
+        mean, sd = mean_and_sd(values)
+        rows += [[parity, method, f"{t:.3f}", *each] for t, *each in zip(GRID, mean, sd, strict=True)]
     for parity, (mean, p95) in floors.items():
         rows += [[parity, "chance", f"{t:.3f}", *each] for t, *each in zip(GRID, mean, p95, strict=True)]
     _save_csv(folder, "parity_curves", ["parity", "method", "threshold", "gap_mean", "gap_sd_or_p95"], rows)
@@ -115,7 +116,7 @@ def _draw_curve_panel(ax: Any, curves: dict[str, np.ndarray], floor: NoiseFloor)
     chance = {"facecolor": "none", "edgecolor": "#777777", "hatch": "//////", "linewidth": 0.5}
     ax.fill_between(GRID, floor[0], floor[1], label="by chance: mean to 95 % point", **chance)
     for method, values in curves.items():
-        mean, sd = mean_sd(values)
+        mean, sd = mean_and_sd(values)
         line = style(method)
         if method in BANDS:
             shade = {"color": line["color"], "alpha": 0.15, "lw": 0}
@@ -166,7 +167,7 @@ def _draw_tradeoff_panel(ax: Any, experiment: Experiment, parity: str, classifie
     (x, dx), (y, dy), (worst, _) = _along_eta(experiment, parity, paths[0])
     ax.plot(x[0], y[0], "^", color="#CC0000", markersize=9, label="η = 0 (baseline)", zorder=5)
     values = experiment.values(parity, zafar_name(parity))
-    (zy, zx), (sy, sx) = mean_sd(values[:, [COLUMNS.index("accuracy"), COLUMNS.index("gap")]])
+    (zy, zx), (sy, sx) = mean_and_sd(values[:, [COLUMNS.index("accuracy"), COLUMNS.index("gap")]])
     ax.errorbar(zx, zy, sy, sx, fmt="*", color=COLORS["Zafar"], markersize=10, elinewidth=0.8, label="Zafar")
     ax.axhline(experiment.majority_rate, color="#888888", linewidth=0.8, linestyle=":", label="majority rate")
     ax.set_title(f"{CLASSIFIERS[classifier]}, {TITLES[parity].lower()}", loc="left", fontsize="small")
@@ -177,7 +178,7 @@ def _draw_tradeoff_panel(ax: Any, experiment: Experiment, parity: str, classifie
 def _along_eta(experiment: Experiment, parity: str, row: Row) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return mean and sd over splits of gap, accuracy and max gap along η."""
     values = np.array([split[f"{parity}/{row.name}/test"] for split in experiment.splits])
-    return [mean_sd(values[:, :, COLUMNS.index(name)]) for name in ("gap", "accuracy", "max_gap")]
+    return [mean_and_sd(values[:, :, COLUMNS.index(name)]) for name in ("gap", "accuracy", "max_gap")]
 
 
 def risk_distributions(experiment: Experiment, folder: Path) -> None:
@@ -239,12 +240,11 @@ def _draw_densities(ax: Any, shape: Any, density: np.ndarray, names: list[Any]) 
 
 
 def style(method: str) -> dict[str, Any]:
-    """Return the colour and the dash of a method."""
     family, _, kind = method.partition("-")
     return {"color": COLORS[family], "linestyle": DASHES.get(kind, "-"), "linewidth": 1.7}
 
 
-def mean_sd(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_sd(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and sd over splits, the first axis; one split has no spread."""
     return values.mean(axis=0), values.std(axis=0, ddof=1 if len(values) > 1 else 0)
 
@@ -260,7 +260,6 @@ def _figure(size: tuple[float, float]) -> Iterator[Any]:
 
 
 def _save(figure: Any, folder: Path, name: str) -> None:
-    """Write PNG and SVG."""
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
         with replacing(folder / f"{name}.{kind}") as file:
             figure.savefig(file, format=kind, dpi=150, metadata=metadata)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evenrisk.paper.protocol import COLUMNS, OF_CHANCE, PAPER_COLUMNS
+from evenrisk.paper.protocol import CHANCE_COLUMNS, COLUMNS, PAPER_COLUMNS
 from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed
 
 HEADINGS = {
@@ -28,7 +28,6 @@ CHANCE = "by chance"
 
 
 def header(columns: Sequence[str] = COLUMNS) -> list[str]:
-    """Return the headings of a table."""
     return ["method", "η or c", *(HEADINGS[name] for name in columns)]
 
 
@@ -72,14 +71,13 @@ def _with_sd(value: dict[str, float | None], form: str, *, spread: bool) -> str:
 def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[str]:
     """Return the noise floor's cells: mean and 95 % point."""
     cells = [
-        f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
+        f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in CHANCE_COLUMNS else ""
         for name in columns
     ]
     return [CHANCE, "", *cells]
 
 
 def notes(summary: dict[str, Any], parity: str) -> list[str]:
-    """Return the notes below a table."""
     rows, n = summary["tables"][parity], summary["settings"]["splits"]
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
@@ -105,7 +103,6 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
 
 
 def claim_header() -> list[str]:
-    """Return the headings of the table of claims."""
     names = [CLAIM_HEADINGS[name] for name in CLAIMED]
     return ["method", *(f"{name} − Zafar's" for name in names), *(f"{name} − rescaled" for name in names)]
 
@@ -174,14 +171,12 @@ def to_csv(summary: dict[str, Any]) -> str:
 
 
 def csv_text(lines: Iterable[Sequence[Any]]) -> str:
-    """Return lines of a table as CSV."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 
 def to_json(summary: dict[str, Any]) -> str:
-    """Return the summary as JSON."""
     return json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
 
 
