@@ -87,7 +87,7 @@ class Row:
     @property
     def name(self) -> str:
         """The name in the paper's tables."""
-        return f"{self.classifier}-{DISTANCE_NAMES[self.distance]}"
+        return f"{self.classifier}-{SUFFIX[self.distance]}"
 
     def estimator(self, parity: str) -> Any:
         """Return the classifier, not fitted."""
@@ -106,7 +106,7 @@ class Row:
         return FairLGBMClassifier(parity, distance=self.distance, **TREES)
 
 
-DISTANCE_NAMES = {"histogram": "HA", "gaussian": "GA", "gap": "gap"}
+SUFFIX = {"histogram": "HA", "gaussian": "GA", "gap": "gap"}
 # logistic regression and the linear machine fall off a cliff within a factor of two of η and are cheap to
 # fit: their grids are fine there. The kernel machine falls gently and takes longer.
 _LR_ETAS = (
