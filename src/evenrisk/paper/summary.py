@@ -269,8 +269,6 @@ def paired(difference: np.ndarray, test_to_train: float) -> dict[str, float | No
 
 def verdict(found: dict[str, Any]) -> str:
     """Return in a word what a paired difference says: lower, higher, or neither beyond its error."""
-    if found["high"] is None:
-        return "unclear"
     if found["high"] < 0:
         return "lower"
     return "higher" if found["low"] > 0 else "unclear"

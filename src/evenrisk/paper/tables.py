@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evenrisk.paper.protocol import CHANCE_COLUMNS, COLUMNS, PAPER_COLUMNS
-from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed
+from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed, verdict
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -123,11 +123,10 @@ def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
 
 
 def _difference(found: dict[str, Any]) -> str:
-    mean, se, low, high = (found[name] for name in ("mean", "se", "low", "high"))
-    text = signed(mean)
-    if se is None or low is None or high is None:
+    text = signed(found["mean"])
+    if found["se"] is None:
         return text
-    return f"{text} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
+    return f"{text} ± {found['se']:.3f}{'' if verdict(found) == 'unclear' else '*'}"
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
