@@ -47,7 +47,7 @@ RAMP_SHARE = 0.3  # of the epochs, in which η grows to its value
 LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the last epoch
 BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
 LEAST_ROWS, MOST_ROWS = 128, 2048
-CLEAR_FALL = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
+CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
 # torch's defaults, but for fused: a step takes less than half of the time, on a CPU as well
 ADAM: dict[str, Any] = {
     "beta1": 0.9,
@@ -88,13 +88,13 @@ def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate
     lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
     if learning_rate is not None:
         lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
-    if point.solution.value > constant + CLEAR_FALL:
+    if point.solution.value > constant + CLEAR:
         tell(
             f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
             f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
             ConvergenceWarning,
         )
-    elif fall > CLEAR_FALL and not point.solution.converged:
+    elif fall > CLEAR and not point.solution.converged:
         tell(
             f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
             f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
