@@ -626,6 +626,17 @@ def test_neither_import_nor_construction_loads_torch():
     assert run.stdout.strip() == "False"
 
 
+def test_training_in_mini_batches_does_not_load_torchs_compiler():
+    """The class torch.optim.Adam would, and it takes seconds."""
+    fit = "FairMLPClassifier(solver='adam', max_iter=1, eta=0).fit([[0.0], [1.0]] * 5, [0, 1] * 5)"
+    code = (
+        f"import sys, warnings; from evenrisk.neural_network import *; warnings.simplefilter('ignore'); {fit}"
+    )
+    code += "; print('torch' in sys.modules, 'torch._dynamo' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "False"]
+
+
 def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch):
     X, y, race = few
     monkeypatch.setattr(_classifier, "FULL_BATCH_ROWS", 200)

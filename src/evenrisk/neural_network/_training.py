@@ -196,7 +196,9 @@ class Trainer:
         self.state = {
             "exp_avgs": [torch.zeros_like(tensor) for tensor in self.tensors],
             "exp_avg_sqs": [torch.zeros_like(tensor) for tensor in self.tensors],
-            "state_steps": [torch.zeros((), device=batches.device) for _ in self.tensors],
+            "state_steps": [
+                torch.zeros((), dtype=torch.float32, device=batches.device) for _ in self.tensors
+            ],
         }
         self.final_eta = 0.0  # to which η grows
 
