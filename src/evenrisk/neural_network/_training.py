@@ -43,13 +43,24 @@ from evenrisk.solvers import Solution, lbfgs
 
 ON_THE_WAY = 20  # iterations of L-BFGS at an η not asked for
 LATER = 1 / 3  # of the epochs: what the next η of a path needs
-RAMP = 0.3  # of the epochs, in which η grows to its value
-SLOWEST = 0.02  # of the learning rate: where it has fallen to in the last epoch
-LEAST_ROWS, MOST_ROWS, PER_EPOCH = 128, 2048, 12  # "auto": about PER_EPOCH batches, of so many rows each
+RAMP_SHARE = 0.3  # of the epochs, in which η grows to its value
+LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the last epoch
+BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
+LEAST_ROWS, MOST_ROWS = 128, 2048
 CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
-SOME = 1000  # rows whose scores are looked at when a piece is done
+# torch's defaults, but for fused: a step takes less than half of the time, on a CPU as well
+ADAM: dict[str, Any] = {
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "eps": 1e-8,
+    "weight_decay": 0.0,
+    "amsgrad": False,
+    "maximize": False,
+    "fused": True,
+}
+CHECKED_ROWS = 1000  # rows whose scores are looked at when a piece is done
 
-AdamState = dict[int, dict[str, np.ndarray]]  # of each tensor: steps and running means
+AdamState = dict[str, list[np.ndarray]]  # steps and running means of each tensor
 
 
 @dataclass(frozen=True)
@@ -162,7 +173,7 @@ def adam_path(
 ) -> Iterator[NetworkPoint]:
     """Yield the network trained at each η; `held_out` has the rows that say when to stop."""
     for eta in sorted(set(etas)):
-        trainer = Trainer(Layers.unflat(theta, problem.sizes), batches, parity_loss, settings)
+        trainer = Trainer(Layers.from_flat(theta, problem.sizes), batches, parity_loss, settings)
         watched = None if held_out is None else held_out.with_eta(eta)
         layers, curve, best = trainer.train(eta, ramp=not started, held_out=watched)
         theta, n_iter = layers.flat(), len(curve)
@@ -181,8 +192,14 @@ class Trainer:
     ) -> None:
         self.batches, self.parity_loss, self.settings = batches, parity_loss, settings
         self.tensors = to_tensors(layers, batches.dtype, batches.device)
-        # fused: a step takes less than half of the time, on a CPU as well
-        self.adam = import_torch().optim.Adam(self.tensors, lr=settings.learning_rate, fused=True)
+        torch = import_torch()
+        self.state = {
+            "exp_avgs": [torch.zeros_like(tensor) for tensor in self.tensors],
+            "exp_avg_sqs": [torch.zeros_like(tensor) for tensor in self.tensors],
+            "state_steps": [
+                torch.zeros((), dtype=torch.float32, device=batches.device) for _ in self.tensors
+            ],
+        }
         self.final_eta = 0.0  # to which η grows
 
     def train(
@@ -195,10 +212,10 @@ class Trainer:
         """
         s, self.final_eta = self.settings, eta
         curve: list[float] = []
-        n_ramp = int(RAMP * s.n_epochs) if ramp and eta > 0 else 0
+        n_ramp = int(RAMP_SHARE * s.n_epochs) if ramp and eta > 0 else 0
         best, kept, idle = np.inf, None, 0
         for epoch in range(s.n_epochs):
-            slower = 1 - (1 - SLOWEST) * epoch / max(s.n_epochs - 1, 1)
+            slower = 1 - (1 - LAST_RATE_SHARE) * epoch / max(s.n_epochs - 1, 1)
             curve.append(self.epoch(eta * min(1.0, (epoch + 1) / (n_ramp + 1)), s.learning_rate * slower))
             value = curve[-1]
             if held_out is not None:
@@ -215,14 +232,10 @@ class Trainer:
 
     def epoch(self, eta: float, learning_rate: float) -> float:
         """Train on all rows once; return the mean of the batches' objectives, each before its step."""
-        for group in self.adam.param_groups:
-            group["lr"] = learning_rate
         total, n = 0.0, 0
         for batch in self.batches.epoch(by_cells=eta > 0):  # without a penalty any batch will do
             loss = self._loss(batch, eta)
-            self.adam.zero_grad()
-            loss.backward()
-            self.adam.step()
+            self._step(loss, learning_rate)
             total, n = total + loss.detach(), n + 1
         mean = float(total) / n
         if not np.isfinite(mean):
@@ -231,26 +244,35 @@ class Trainer:
 
     def check_finite(self, eta: float) -> None:
         """Refuse weights that the last step has made useless, as seen by some rows."""
-        g = torch_scores(self.batches.first(SOME), self.tensors, self.settings.activation)
+        g = torch_scores(self.batches.first(CHECKED_ROWS), self.tensors, self.settings.activation)
         if not bool(g.isfinite().all()):
             raise self._diverged(eta)
 
     def layers(self) -> Layers:
-        """Return the weights as they are now."""
         return from_tensors(self.tensors)
 
     def adam_state(self) -> AdamState:
         """Return what Adam remembers, in NumPy: a fitted model must not need torch to be loaded."""
-        state = self.adam.state_dict()["state"]
-        return {
-            i: {name: x.cpu().numpy().copy() for name, x in entries.items()} for i, entries in state.items()
-        }
+        return {name: [x.cpu().numpy().copy() for x in tensors] for name, tensors in self.state.items()}
 
     def resume(self, state: AdamState) -> None:
         """Continue with what another Adam remembered."""
         tensor = import_torch().tensor
-        tensors = {i: {name: tensor(x) for name, x in entries.items()} for i, entries in state.items()}
-        self.adam.load_state_dict(self.adam.state_dict() | {"state": tensors})
+        for name, arrays in state.items():
+            for mine, other in zip(self.state[name], arrays, strict=True):
+                mine.copy_(tensor(other))
+
+    def _step(self, loss: Any, learning_rate: float) -> None:
+        """Take one step of Adam, by the function that torch.optim.Adam calls.
+
+        The class itself imports torch's compiler, which takes seconds.
+        """
+        from torch.optim.adam import adam
+
+        torch = import_torch()
+        gradients = list(torch.autograd.grad(loss, self.tensors))
+        with torch.no_grad():
+            adam(self.tensors, gradients, max_exp_avg_sqs=[], lr=learning_rate, **self.state, **ADAM)
 
     def _loss(self, batch: MiniBatch, eta: float) -> Any:
         """Return mean log loss + alpha/2·Σ‖W‖² + η·E_f of a batch."""
@@ -336,7 +358,6 @@ class MiniBatches:
         return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
 
     def first(self, n: int) -> Any:
-        """Return the features of the first rows."""
         return self._dense(slice(n)) if is_sparse(self.X) else self.X[:n]
 
     def _batch(self, X: Any, rows: Any, by_cells: bool) -> MiniBatch:
@@ -355,7 +376,7 @@ def rows_in_batch(batch_size: Any, n: int) -> int:
     if batch_size is None:
         return n
     if isinstance(batch_size, str):
-        batch_size = min(max(n // PER_EPOCH, LEAST_ROWS), MOST_ROWS)
+        batch_size = min(max(n // BATCHES_PER_EPOCH, LEAST_ROWS), MOST_ROWS)
     return min(int(batch_size), n)
 
 
