@@ -48,19 +48,9 @@ LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the la
 BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
 LEAST_ROWS, MOST_ROWS = 128, 2048
 CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
-# torch's defaults, but for fused: a step takes less than half of the time, on a CPU as well
-ADAM: dict[str, Any] = {
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "eps": 1e-8,
-    "weight_decay": 0.0,
-    "amsgrad": False,
-    "maximize": False,
-    "fused": True,
-}
-CHECKED_ROWS = 1000  # rows whose scores are looked at when a piece is done
+CHECKED_ROWS = 1000  # whose scores are looked at when a piece is done
 
-AdamState = dict[str, list[np.ndarray]]  # steps and running means of each tensor
+AdamState = dict[int, dict[str, np.ndarray]]  # of each tensor: steps and running means
 
 
 @dataclass(frozen=True)
@@ -192,14 +182,8 @@ class Trainer:
     ) -> None:
         self.batches, self.parity_loss, self.settings = batches, parity_loss, settings
         self.tensors = to_tensors(layers, batches.dtype, batches.device)
-        torch = import_torch()
-        self.state = {
-            "exp_avgs": [torch.zeros_like(tensor) for tensor in self.tensors],
-            "exp_avg_sqs": [torch.zeros_like(tensor) for tensor in self.tensors],
-            "state_steps": [
-                torch.zeros((), dtype=torch.float32, device=batches.device) for _ in self.tensors
-            ],
-        }
+        # fused: a step takes less than half of the time, on a CPU as well
+        self.adam = import_torch().optim.Adam(self.tensors, lr=settings.learning_rate, fused=True)
         self.final_eta = 0.0  # to which η grows
 
     def train(
@@ -232,10 +216,14 @@ class Trainer:
 
     def epoch(self, eta: float, learning_rate: float) -> float:
         """Train on all rows once; return the mean of the batches' objectives, each before its step."""
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate
         total, n = 0.0, 0
         for batch in self.batches.epoch(by_cells=eta > 0):  # without a penalty any batch will do
             loss = self._loss(batch, eta)
-            self._step(loss, learning_rate)
+            self.adam.zero_grad()
+            loss.backward()
+            self.adam.step()
             total, n = total + loss.detach(), n + 1
         mean = float(total) / n
         if not np.isfinite(mean):
@@ -249,30 +237,21 @@ class Trainer:
             raise self._diverged(eta)
 
     def layers(self) -> Layers:
+        """Return the weights as they are now."""
         return from_tensors(self.tensors)
 
     def adam_state(self) -> AdamState:
         """Return what Adam remembers, in NumPy: a fitted model must not need torch to be loaded."""
-        return {name: [x.cpu().numpy().copy() for x in tensors] for name, tensors in self.state.items()}
+        state = self.adam.state_dict()["state"]
+        return {
+            i: {name: x.cpu().numpy().copy() for name, x in entries.items()} for i, entries in state.items()
+        }
 
     def resume(self, state: AdamState) -> None:
         """Continue with what another Adam remembered."""
         tensor = import_torch().tensor
-        for name, arrays in state.items():
-            for mine, other in zip(self.state[name], arrays, strict=True):
-                mine.copy_(tensor(other))
-
-    def _step(self, loss: Any, learning_rate: float) -> None:
-        """Take one step of Adam, by the function that torch.optim.Adam calls.
-
-        The class itself imports torch's compiler, which takes seconds.
-        """
-        from torch.optim.adam import adam
-
-        torch = import_torch()
-        gradients = list(torch.autograd.grad(loss, self.tensors))
-        with torch.no_grad():
-            adam(self.tensors, gradients, max_exp_avg_sqs=[], lr=learning_rate, **self.state, **ADAM)
+        tensors = {i: {name: tensor(x) for name, x in entries.items()} for i, entries in state.items()}
+        self.adam.load_state_dict(self.adam.state_dict() | {"state": tensors})
 
     def _loss(self, batch: MiniBatch, eta: float) -> Any:
         """Return mean log loss + alpha/2·Σ‖W‖² + η·E_f of a batch."""
