@@ -15,7 +15,7 @@ from _report import option_parser, print_heading, print_table, results_file
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, HistogramDistance
 from evenrisk.datasets import load_compas
 from evenrisk.losses import HINGE, LOGISTIC
-from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SHORT, TEST_SHARE, Protocol, features, measure
+from evenrisk.paper.protocol import MACHINE_TOL, PAPER, SUFFIX, TEST_SHARE, Protocol, features, measure
 from evenrisk.paper.summary import paired
 from evenrisk.solvers import lbfgs, momentum
 
@@ -116,7 +116,7 @@ def bins():
 # 2. HA, GA and gap
 
 CLIFF, GENTLE = np.geomspace(0.02, 20, 45), np.geomspace(0.5, 100, 30)
-ETAS = {(c, d): GENTLE if d == "gap" else CLIFF for c in ("LR", "LSVM") for d in SHORT}
+ETAS = {(c, d): GENTLE if d == "gap" else CLIFF for c in ("LR", "LSVM") for d in SUFFIX}
 KERNEL_ETAS = {"histogram": (0.2, 60, 12), "gaussian": (0.2, 200, 13), "gap": (1, 300, 12)}
 ETAS |= {("KSVM", d): np.geomspace(*ends) for d, ends in KERNEL_ETAS.items()}
 TARGETS = [("max_gap", 0.20), ("max_gap", 0.15), ("max_gap", 0.10), ("gap", 0.10), ("gap", 0.05)]
@@ -147,13 +147,13 @@ def distances(n_splits=10):
             paths = [path(estimator(c, parity, distance=d), etas, *each) for each in splits]
             found[c, d] = [[read(points, t, name) for points in paths] for name, t in TARGETS]
         print_heading(f"{parity}, {n_splits} splits: accuracy / AUC")
-        print_table(headings, ([f"{c}-{SHORT[d]}", *map(both_columns, found[c, d])] for c, d in found))
+        print_table(headings, ([f"{c}-{SUFFIX[d]}", *map(both_columns, found[c, d])] for c, d in found))
         for column in ("accuracy", "auc"):
             print(f"\nPaired difference in {column}, 95 % interval (splits in which both get there):")
             lines = []
             for c, d in (key for key in found if key[1] != "histogram"):
                 pairs = zip(found[c, d], found[c, "histogram"], strict=True)
-                lines.append([f"{c}: {SHORT[d]} − HA", *(difference(*pair, column) for pair in pairs)])
+                lines.append([f"{c}: {SUFFIX[d]} − HA", *(difference(*pair, column) for pair in pairs)])
             print_table(headings, lines)
 
 
@@ -201,7 +201,7 @@ def starts():
             ends.append((reference, min(found, key=lambda point: point["objective"])))
         better = sum(low["objective"] < (1 - MACHINE_TOL) * fit["objective"] for fit, low in ends)
         cells = [cell for points in zip(*ends, strict=True) for cell in described(points)]
-        name = [f"{classifier}-{SHORT[distance]}", eta, f"{solver}, {n_splits} × {n_starts}"]
+        name = [f"{classifier}-{SUFFIX[distance]}", eta, f"{solver}, {n_splits} × {n_starts}"]
         lines.append([*name, *tally, better, *cells])
     print_heading("Demographic parity: where random starts end, and the lowest end of each split (means)")
     columns = [f"{end}: {name}" for end in ("`fit`", "lowest") for name in DESCRIBED]
@@ -223,7 +223,7 @@ def zero():
         model = estimator(classifier, distance=distance, eta=eta).fit(X, y, sensitive_features=group)
         again = begin(classifier, nothing, train, distance=distance, eta=eta)
         assert (again.coef_ == model.coef_).all()  # it follows the path all the same
-        name = [f"{classifier}-{SHORT[distance]}", eta, f"{pull:.1g}"]
+        name = [f"{classifier}-{SUFFIX[distance]}", eta, f"{pull:.1g}"]
         lines.append([*name, "path (`fit`)", *described([on_test(model, test)])])
         found = {"momentum from 0": momentum(objective, nothing, max_iter=STEPS)}
         if classifier == "LR":

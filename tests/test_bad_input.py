@@ -1,5 +1,6 @@
 """Bad input: each is refused at the door, by a message that says what is required and what came."""
 
+import pickle
 import re
 import warnings
 from decimal import Decimal
@@ -833,3 +834,10 @@ def test_an_interrupt_leaves_the_last_fit(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         clf.fit(WORLD.X[:, :2], WORLD.y)
     assert np.array_equal(clf.predict(WORLD.X), before)
+
+
+def test_an_error_crosses_processes():
+    with pytest.raises(ValueError, match="`lo` must be a finite number") as raised:
+        profile().interval(lo="low")
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (type(again), str(again)) == (type(raised.value), str(raised.value))

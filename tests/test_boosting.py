@@ -767,7 +767,7 @@ def test_a_sample_of_rows_has_the_weight_of_every_cell(monkeypatch):
     penalty = Penalty(GapDistance(), w.cells())
     assert _rounds.sampled(penalty) == (None, penalty)
     monkeypatch.setattr(_rounds, "CURVATURE_ROWS", 400)
-    monkeypatch.setattr(_rounds, "LEAST_ROWS", 50)
+    monkeypatch.setattr(_rounds, "LEAST_ROWS_OF_CELL", 50)
     index, fewer = _rounds.sampled(penalty)
     code, weight = w.cells().code, w.cells().weight
     assert len(np.unique(index)) == len(index) < 800
@@ -813,10 +813,10 @@ def test_a_step_is_halved_until_the_objective_does_not_rise():
     leaf = np.array([0, 1, 1])
     for step, taken in (([0.2, 0.3], [0.2, 0.3]), ([0.2, 0.6], [0.1, 0.3]), ([0.2, 0.64], [0.05, 0.16])):
         descent = _rounds.Descent(Slope(), np.zeros(3), 0.1, 0.0)
-        assert descent.take(leaf, np.array(step)) == pytest.approx(taken, rel=1e-15)
+        assert descent.move(leaf, np.array(step)) == pytest.approx(taken, rel=1e-15)
         assert descent.g == pytest.approx(np.array(taken)[leaf], rel=1e-15)
         assert descent.curve == [0.0, 0.0]
-    assert not descent.take(leaf, np.array([-1e9, 1e9])).any()
+    assert not descent.move(leaf, np.array([-1e9, 1e9])).any()
 
 
 class KnownSteps:
@@ -833,10 +833,10 @@ class KnownSteps:
     def derivatives(self):
         return np.zeros(1), np.zeros(1)
 
-    def solve(self, leaf, n_leaves, bend):
+    def solve(self, leaf, n_leaves, curvature):
         return np.ones(1)
 
-    def take(self, leaf, values):
+    def move(self, leaf, values):
         return values * self.helps[len(self.written)]
 
     def rounded(self, values):

@@ -557,6 +557,20 @@ def test_a_rule_asked_for_that_has_nobody_to_compare_is_bad_input(tmp_path):
     assert "group 'f', 100 rows (0 among people with late = 1)" in shown.stderr
 
 
+def test_names_in_the_data_are_no_names_of_arguments(tmp_path):
+    """Messages name the options of the command; a group or a column with the name of an argument stays."""
+    options = ("--score", "score", "--group", "sex")
+    done = run(write(tmp_path / "one.csv", "score,sex\n0.1,`y_true`\n0.2,`y_true`\n"), *options)
+    assert done.exit_code == 2
+    assert "--group must have 2 or more groups, got 1 ('`y_true`')" in done.stderr
+    few = "score,sex\n0.1,`level`\n0.2,`y_score`\n0.3,`y_score`\n"
+    done = run(write(tmp_path / "few.csv", few), *options)
+    assert "--group must have 2 or more groups of at least 2 rows under" in done.stderr
+    assert "Too few rows: group '`level`', 1 row" in done.stderr
+    done = run(tmp_path / "few.csv", "--score", "`parity`", "--group", "sex")
+    assert "score column '`parity`' must be in the file" in done.stderr
+
+
 @pytest.mark.parametrize("option", ["--html", "--json"])
 @pytest.mark.parametrize(
     ("name", "words"),

@@ -39,7 +39,7 @@ from evenrisk.model_selection._held_out import (
     even_folds,
     rank_within_fold,
 )
-from evenrisk.model_selection.budget import NEAR, PRECISION, best_eta, rungs, smallest_eta
+from evenrisk.model_selection.budget import AS_GOOD, PRECISION, best_eta, rungs, smallest_eta
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
 from optional import need
@@ -101,7 +101,7 @@ def test_the_best_eta_is_near_the_lowest_point(valley):
 
 
 def test_of_etas_as_good_the_smallest_is_taken():
-    assert best_eta(lambda eta: 0.2 if eta < 2 else 0.1 - NEAR / 2 * (eta > 500), 0.01, 1000) < 4
+    assert best_eta(lambda eta: 0.2 if eta < 2 else 0.1 - AS_GOOD / 2 * (eta > 500), 0.01, 1000) < 4
 
 
 # ---------------------------------------------------------------- with models

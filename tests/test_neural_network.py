@@ -637,7 +637,7 @@ def test_neither_import_nor_construction_loads_torch():
 
 def test_rows_with_weight_decide_whether_all_are_taken_at_once(few, monkeypatch):
     X, y, race = few
-    monkeypatch.setattr(_classifier, "SMALL", 200)
+    monkeypatch.setattr(_classifier, "FULL_BATCH_ROWS", 200)
     clf = FairMLPClassifier(**TINY)
     for n, n_weightless, solver in (
         (200, 0, "lbfgs"),

@@ -374,7 +374,7 @@ def test_memory_fills_up_to_the_nearest_whole_number_of_rows(place):
     like, none = np.zeros(1), np.zeros(1)
     if place == "device":
         like, none, present = (torch.from_numpy(each) for each in (like, none, present))
-    _, code, weight = memory.filling(like, present, none)
+    _, code, weight = memory.rows_to_fill(like, present, none)
     found = np.bincount(np.asarray(code), weights=np.asarray(weight))
     assert found.tolist() == [5, 3, 3, 2, 2, 0, 0]
 

@@ -15,8 +15,8 @@ from evenrisk.datasets import load_compas
 from evenrisk.paper.figures import CLASSIFIERS, style
 from evenrisk.paper.output import FIGURES, to_html
 from evenrisk.paper.protocol import (
+    CHANCE_COLUMNS,
     COLUMNS,
-    OF_CHANCE,
     PAPER,
     PARITIES,
     ROWS,
@@ -192,7 +192,7 @@ def test_chance_is_what_the_noise_floor_says(parity):
     found = by_chance(w.y, s, w.group, parity, np.random.default_rng(0))
     floor = threshold_profile(w.y, s, sensitive_features=w.group, parity=parity).noise_floor(2000, 1)
     assert found["max_gap"].mean() == pytest.approx(floor.mean, rel=0.08)
-    assert set(found) == {*OF_CHANCE, "curve"}
+    assert set(found) == {*CHANCE_COLUMNS, "curve"}
     assert found["curve"].shape == (200, 201)
 
 
@@ -296,7 +296,7 @@ def test_the_summary_has_the_promised_shape(summary):
             assert ("eta" in row) != ("c" in row)
             assert (row["paper"] is None) == row["ours"]
         assert rows[0]["paper"]["accuracy"] == 0.684
-        assert set(summary["noise_floor"][parity]) == set(OF_CHANCE)
+        assert set(summary["noise_floor"][parity]) == set(CHANCE_COLUMNS)
 
 
 def test_tables_hold_the_numbers_of_the_summary(summary):

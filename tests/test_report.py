@@ -650,11 +650,11 @@ def test_a_cut_off_that_is_printed_decides_as_the_table_says(kind, shift):
     assert all(worst["at"] in text for text in texts)
     steps = entry["steps"]
     for i, text in enumerate(steps["written"]):
-        above = score > kind(numerals.read(text))
+        above = score > kind(numerals.parse(text))
         assert [above[group == name].sum() for name in "ab"] == [row[i] for row in steps["selected"]]
     curve = only(report.summary)["curve"]
     rates = np.array(
-        [[(score[group == name] > kind(numerals.read(t))).mean() for name in "ab"] for t in curve["written"]]
+        [[(score[group == name] > kind(numerals.parse(t))).mean() for name in "ab"] for t in curve["written"]]
     )
     np.testing.assert_allclose(np.ptp(rates, axis=1), curve["strata"][0]["gap"], atol=1e-12)
 
@@ -781,8 +781,11 @@ def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
             for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
         ]
         parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": []}
-        line = words.held(parity, 0.3, 900, above=above, strict=strict)
-        assert words.held(parity | {"certificates": made[::-1]}, 0.3, 900, above=above, strict=strict) == line
+        line = words.limit_sentence(parity, 0.3, 900, above=above, strict=strict)
+        assert (
+            words.limit_sentence(parity | {"certificates": made[::-1]}, 0.3, 900, above=above, strict=strict)
+            == line
+        )
         fails = by[0] != "certified" if strict else above
         assert ("is within 0.3" in line) is not fails
         assert (" exceeds 0.3." in line) is above

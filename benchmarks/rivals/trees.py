@@ -36,7 +36,7 @@ def fairgbm(X, y, groups, settings, *, parity, seed) -> list[Score]:
     shape = np.array([(leaves, rounds) for _, leaves, rounds in settings])
     with TemporaryDirectory() as folder:
         np.savez(f"{folder}/data.npz", X=X, y=y, groups=groups, rates=rates, shape=shape, seed=seed)
-        _there("fit", folder)
+        _run_worker("fit", folder)
         models = [Path(folder, f"{i}.txt").read_text() for i in range(len(settings))]
     known = []  # rows, and all models' scores of them: to ask for one costs as much as to ask for all
 
@@ -54,11 +54,11 @@ def _scores(models: list[str], X) -> np.ndarray:
         for i, model in enumerate(models):
             Path(folder, f"{i}.txt").write_text(model)
         np.save(f"{folder}/X.npy", X)
-        _there("predict", folder)
+        _run_worker("predict", folder)
         return np.load(f"{folder}/scores.npy")
 
 
-def _there(what: str, folder: str) -> None:
+def _run_worker(what: str, folder: str) -> None:
     worker = Path(__file__).with_name("_fairgbm_worker.py")
     command = [ENVIRONMENT / "bin" / "python", "-W", "ignore", worker, what, folder]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -94,13 +94,13 @@ def _together(paths: Iterable[Path]) -> Iterator[list[BinaryIO]]:
         outputs.sort(key=lambda output: isinstance(output, _Replacement))
         for output in outputs:
             output.finish(keep=output is not outputs[-1])
-        _put(outputs)
+        _put_all(outputs)
     finally:
         for output in outputs:
             output.discard()
 
 
-def _put(outputs: list[_Replacement | _Stream]) -> None:
+def _put_all(outputs: list[_Replacement | _Stream]) -> None:
     """Put all outputs in place, or take back those that were."""
     done: list[_Replacement | _Stream] = []
     try:

@@ -7,16 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenrisk._validation import MAX_GROUPS, merged
+from evenrisk._validation import MAX_GROUPS, NUMBER, listed, merged_in_float64
 
 FEW_COLUMNS = 12  # a header up to here is listed whole
 MAX_LABELS = 10_000  # values of a label, one of which is positive; beyond this it is a measurement
-NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")  # 02139 is a name
 
 
@@ -44,15 +42,11 @@ def check_column(spec: ColumnSpec, column: Any, positive: str | None) -> Any:
     import pyarrow as pa
 
     try:
-        match spec.role:
-            case "score":
-                return numbers(spec, column)
-            case "group":
-                return names(spec, column)
-            case "label":
-                return binary(spec, column, positive)
-            case _:
-                return weights(spec, column)
+        if spec.role == "label":
+            return binary(spec, column, positive)
+        if spec.role == "group":
+            return names(spec, column)
+        return numbers(spec, column) if spec.role == "score" else weights(spec, column)
     except pa.ArrowException as error:  # pyarrow has no way to work with this type
         kind = f"values of type {column.type} ({error})"
         raise TableError(f"{spec} must be text, numbers or booleans, got {kind}") from error
@@ -65,7 +59,7 @@ def numbers(spec: ColumnSpec, column: Any) -> np.ndarray:
     if bad.any():
         came = column[int(np.argmax(bad))].as_py()
         refuse_rows(spec, "be finite numbers", quoted(came), bad, _number_hint(came))
-    if lost := merged(value, lambda rows: _exact(column, rows)):
+    if lost := merged_in_float64(value, lambda rows: _exact(column, rows)):
         raise TableError(f"{spec} must be numbers that differ in float64 too, got {lost}")
     return value
 
@@ -104,7 +98,9 @@ def binary(spec: ColumnSpec, column: Any, positive: str | None) -> tuple[np.ndar
     code, known = names(spec, column, MAX_LABELS)
     if len(known) < 2 or (len(known) > 2 and positive is None):
         hint = ". Say which one is positive with --positive" if len(known) > 2 else ""
-        raise TableError(f"{spec} must have 2 values, got {len(known):,} ({listed(known)}){hint}")
+        raise TableError(
+            f"{spec} must have 2 values, got {len(known):,} ({listed(known, quote=quoted)}){hint}"
+        )
     name = _ordered(known)[-1] if positive is None else _matched(spec, known, positive)
     others = [other for other in known if other != name]
     return code == known.index(name), (others[0] if len(others) == 1 else f"not {name!r}", name)
@@ -114,7 +110,8 @@ def _floats(spec: ColumnSpec, column: Any) -> np.ndarray:
     """Return numbers, float64 or narrower floats; NaN where a row has none."""
     import pyarrow as pa
 
-    column, kind = _decoded(column)
+    column = _decoded(column)
+    kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -133,7 +130,7 @@ def _exact(column: Any, rows: np.ndarray) -> list[Any]:
     """Return the numbers of some rows to their last digit."""
     import pyarrow as pa
 
-    values = _decoded(column)[0].filter(pa.array(rows)).to_pylist()
+    values = _decoded(column).filter(pa.array(rows)).to_pylist()
     return [Decimal(value.strip()) if isinstance(value, str) else value for value in values]
 
 
@@ -146,7 +143,7 @@ def _parsed(column: Any) -> Any:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:  # spaces, or no number: the slow way
         column = compute.utf8_trim_whitespace(column)
-        is_number = compute.match_substring_regex(column, NUMBER)
+        is_number = compute.match_substring_regex(column, f"^{NUMBER.pattern}$")
         return compute.if_else(is_number, column, pa.scalar(None, column.type)).cast(pa.float64())
 
 
@@ -160,13 +157,11 @@ def _number_hint(value: Any) -> str:
     return ""
 
 
-def _decoded(column: Any) -> tuple[Any, Any]:
-    """Return a column without its dictionary, and its type."""
+def _decoded(column: Any) -> Any:
+    """Return a column without its dictionary."""
     import pyarrow as pa
 
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column, column.type
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _encoded(spec: ColumnSpec, column: Any, most: int) -> tuple[np.ndarray, list[Any]]:
@@ -233,15 +228,13 @@ def _matched(spec: ColumnSpec, known: Sequence[str], positive: str) -> str:
         found = [name for name in known if asked is not None and likeness(name) == asked]
         if len(found) == 1:
             return found[0]
-    near = suggestion(positive, known)
-    raise TableError(
-        f"positive must be a value of {spec}, got {quoted(positive)}{near} (it has {listed(known)})"
-    )
+    near, has = suggestion(positive, known), listed(known, quote=quoted)
+    raise TableError(f"positive must be a value of {spec}, got {quoted(positive)}{near} (it has {has})")
 
 
 def _number(text: str) -> float | None:
     """Return the number that a text is, or None."""
-    return float(text) if re.fullmatch(NUMBER, text.strip()) else None
+    return float(text) if NUMBER.fullmatch(text.strip()) else None
 
 
 def quoted(value: Any, most: int = 60) -> str:
@@ -250,12 +243,6 @@ def quoted(value: Any, most: int = 60) -> str:
         return "no value"
     text = repr(value)
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def listed(values: Iterable[Any], most: int = 5) -> str:
-    """Return a few values as a message shows them."""
-    few = list(islice(values, most + 1))
-    return ", ".join(map(quoted, few[:most])) + (", …" if len(few) > most else "")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -286,7 +273,7 @@ def positions(header: Sequence[str], specs: Sequence[ColumnSpec]) -> dict[str, i
         at = [i for i, name in enumerate(header) if name == spec.name]
         at = at or [i for i, name in enumerate(header) if name.strip() == spec.name]
         if not at:
-            columns = f"its columns are {listed(header, FEW_COLUMNS)}"
+            columns = f"its columns are {listed(header, FEW_COLUMNS, quoted)}"
             if len(header) > FEW_COLUMNS:
                 columns = f"it has {len(header)} columns"
             raise TableError(f"{spec} must be in the file{suggestion(spec.name, header)} ({columns})")

@@ -265,31 +265,25 @@ def _not_utf8(stream: BinaryIO) -> str:
 
 
 def _read_parquet(stream: BinaryIO, specs: Sequence[ColumnSpec]) -> dict[str, Any]:
-    """Return the columns by name; text as its dictionary."""
-    import pyarrow as pa
-
-    try:
-        return _read_parquet_columns(stream, specs)
-    except (pa.ArrowException, OSError, UnicodeError) as error:  # UnicodeError: the name of a column
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise TableError(f"must be a whole Parquet file, got one that cannot be read ({reason})") from error
-
-
-def _read_parquet_columns(stream: BinaryIO, specs: Sequence[ColumnSpec]) -> dict[str, Any]:
-    """Read the columns and validate them in full, down to the UTF-8 of their text."""
+    """Return the columns by name, text as its dictionary, valid in full down to the UTF-8 of their text."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    with _native(stream) as source:
-        schema = parquet.read_schema(source)
-        names = {name: schema.names[i] for name, i in positions(schema.names, specs).items()}
-        text = [name for name in names.values() if pa.types.is_string(schema.field(name).type)]
-        table = parquet.ParquetFile(source, read_dictionary=text).read(columns=sorted(set(names.values())))
     columns = {}
-    for name, written in names.items():
-        column = table.column(written)
-        column.validate(full=True)
-        columns[name] = column.cast(pa.string()) if str(column.type) in TEXT else column
+    try:
+        with _native(stream) as source:
+            schema = parquet.read_schema(source)
+            names = {name: schema.names[i] for name, i in positions(schema.names, specs).items()}
+            text = [name for name in names.values() if pa.types.is_string(schema.field(name).type)]
+            file = parquet.ParquetFile(source, read_dictionary=text)
+            table = file.read(columns=sorted(set(names.values())))
+        for name, written in names.items():
+            column = table.column(written)
+            column.validate(full=True)
+            columns[name] = column.cast(pa.string()) if str(column.type) in TEXT else column
+    except (pa.ArrowException, OSError, UnicodeError) as error:  # UnicodeError: the name of a column
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise TableError(f"must be a whole Parquet file, got one that cannot be read ({reason})") from error
     return columns
 
 

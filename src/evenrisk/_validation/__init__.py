@@ -5,6 +5,7 @@ Conventions
 A message says what is required and what came. Rows of weight 0 are absent: they are dropped here, once, so
 that no code below can tell them from rows that were never there.
 """
+# ruff: noqa: F401 - gathered here for all other modules
 
 from evenrisk._validation._arrays import (
     check_alignment,
@@ -23,7 +24,7 @@ from evenrisk._validation._arrays import (
     check_weight,
     guessed_label,
     listed,
-    merged,
+    merged_in_float64,
     refuse_masked,
 )
 from evenrisk._validation._groups import (
@@ -39,6 +40,7 @@ from evenrisk._validation._groups import (
 )
 from evenrisk._validation._names import shown, visible
 from evenrisk._validation._warnings import (
+    ArgumentError,
     BudgetWarning,
     CollapseWarning,
     MajorityRateWarning,
@@ -50,45 +52,3 @@ from evenrisk._validation._warnings import (
     install_hint,
     warn_user,
 )
-
-__all__ = [
-    "MAX_GROUPS",
-    "NUMBER",
-    "SMALL_CELL",
-    "BudgetWarning",
-    "CollapseWarning",
-    "Groups",
-    "MajorityRateWarning",
-    "MisalignedIndexWarning",
-    "MissingSensitiveFeatures",
-    "RepairWarning",
-    "ReversedRankingWarning",
-    "SmallCellWarning",
-    "check_alignment",
-    "check_binary",
-    "check_cells",
-    "check_choice",
-    "check_class_weight",
-    "check_codes",
-    "check_features",
-    "check_flag",
-    "check_fraction",
-    "check_groups",
-    "check_length",
-    "check_member",
-    "check_number",
-    "check_positive",
-    "check_scores",
-    "check_thresholds",
-    "check_weight",
-    "group_columns",
-    "group_name",
-    "guessed_label",
-    "install_hint",
-    "listed",
-    "merged",
-    "refuse_masked",
-    "shown",
-    "visible",
-    "warn_user",
-]

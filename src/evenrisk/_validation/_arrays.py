@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evenrisk._validation._names import shown
-from evenrisk._validation._warnings import MisalignedIndexWarning, warn_user
+from evenrisk._validation._warnings import ArgumentError, MisalignedIndexWarning, warn_user
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def check_member(name: str, value: Any, known: Mapping[str, T], kind: Any) -> T:
     if isinstance(value, str) and value in known:
         return known[value]
     names = ", ".join(repr(key) for key in known)
-    raise ValueError(f"`{name}` must be one of {names} or a {kind.__name__} instance, got {value!r}")
+    raise ArgumentError(name, f"must be one of {names} or a {kind.__name__} instance, got {value!r}")
 
 
 def check_choice(name: str, value: Any, known: Sequence[str], *, or_none: bool = False) -> Any:
@@ -40,7 +40,7 @@ def check_choice(name: str, value: Any, known: Sequence[str], *, or_none: bool =
     if (value is None and or_none) or (isinstance(value, str) and value in known):
         return value
     names = (*known, None) if or_none else known
-    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, names))}, got {value!r}")
+    raise ArgumentError(name, f"must be one of {', '.join(map(repr, names))}, got {value!r}")
 
 
 def check_number(name: str, value: Any, *, low: float, strict: bool = False, whole: bool = False) -> float:
@@ -50,7 +50,7 @@ def check_number(name: str, value: Any, *, low: float, strict: bool = False, who
         return value
     kind = "a whole number" if whole else "a finite number"
     bound = "" if low == -np.inf else f" {'above' if strict else 'of at least'} {low}"
-    raise ValueError(f"`{name}` must be {kind}{bound}, got {value!r:.60}")
+    raise ArgumentError(name, f"must be {kind}{bound}, got {value!r:.60}")
 
 
 def check_fraction(name: str, value: Any, *, one: bool = False) -> float:
@@ -58,7 +58,7 @@ def check_fraction(name: str, value: Any, *, one: bool = False) -> float:
     if _is_number(value) and value > 0 and (value < 1 or (one and value == 1)):
         return float(value)
     upto = "at most" if one else "below"
-    raise ValueError(f"`{name}` must be a number above 0 and {upto} 1, got {value!r:.60}")
+    raise ArgumentError(name, f"must be a number above 0 and {upto} 1, got {value!r:.60}")
 
 
 def _is_number(value: Any) -> bool:
@@ -80,18 +80,18 @@ def check_weight(
     refuse_masked(name, sample_weight)
     try:
         weight = _numbers(name, sample_weight, dtype)
-    except ValueError as error:
+    except ArgumentError as error:
         if name != "sample_weight":
             raise
-        raise ValueError(f"{error}. Groups are passed as `sensitive_features=`") from error
+        raise ArgumentError(name, f"{error.problem}. Groups are passed as `sensitive_features=`") from error
     if weight.shape != (n,):
-        raise ValueError(f"`{name}` must have shape ({n},), one weight per row, got {weight.shape}")
+        raise ArgumentError(name, f"must have shape ({n},), one weight per row, got {weight.shape}")
     if not np.isfinite(weight).all():
-        raise ValueError(f"`{name}` must be finite, got {_first_bad(weight, ~np.isfinite(weight))}")
+        raise ArgumentError(name, f"must be finite, got {_first_bad(weight, ~np.isfinite(weight))}")
     if (weight < 0).any():
-        raise ValueError(f"`{name}` must not be negative, got {_first_bad(weight, weight < 0)}")
+        raise ArgumentError(name, f"must not be negative, got {_first_bad(weight, weight < 0)}")
     if not weight.any():
-        raise ValueError(f"`{name}` must have a positive entry, got {n} zeros")
+        raise ArgumentError(name, f"must have a positive entry, got {n} zeros")
     return weight
 
 
@@ -102,14 +102,16 @@ def check_class_weight(class_weight: Any, classes: np.ndarray, mass: np.ndarray)
     if isinstance(class_weight, str) and class_weight == "balanced":
         return mass.sum() / (2 * mass)
     if not isinstance(class_weight, Mapping):
-        raise ValueError(
-            "`class_weight` must be None, 'balanced' or a dict of labels and weights, got "
-            f"{class_weight!r:.60}"
+        raise ArgumentError(
+            "class_weight",
+            f"must be None, 'balanced' or a dict of labels and weights, got {class_weight!r:.60}",
         )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
     if unknown:
-        raise ValueError(f"`class_weight` must have labels of y ({listed(classes)}), got {listed(unknown)}")
+        raise ArgumentError(
+            "class_weight", f"must have labels of y ({listed(classes)}), got {listed(unknown)}"
+        )
     for label, factor in class_weight.items():
         check_number(f"class_weight[{label!r}]", factor, low=0, strict=True)
     return np.array([float(class_weight.get(label, 1)) for label in labels])
@@ -121,7 +123,7 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
     from sklearn.utils.multiclass import check_classification_targets
 
     _refuse_missing(strict(y), name)
-    y = column_or_1d(in_one_piece(y), warn=True)
+    y = column_or_1d(unchunked(y), warn=True)
     _refuse_missing(y, name)
     _refuse_dates(y, name)
     check_classification_targets(y)
@@ -132,7 +134,7 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
             f"`{name}` must have 2 classes, got {len(classes)} ({listed(classes)})"
         )
     if len(classes) < at_least:
-        raise ValueError(f"`{name}` must have 2 classes, got 1 class ({listed(classes)})")
+        raise ArgumentError(name, f"must have 2 classes, got 1 class ({listed(classes)})")
     return (y == classes[-1]).astype(np.int8), classes
 
 
@@ -144,17 +146,17 @@ def check_positive(
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.iloc[:, 0] if hasattr(values, "iloc") else values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"`{name}` must have one label per row, shape (n,), got shape {values.shape}")
+        raise ArgumentError(name, f"must have one label per row, shape (n,), got shape {values.shape}")
     code, labels = factorize(name, values)
     if (code < 0).any():
-        raise ValueError(f"`{name}` must not have missing values, got {int((code < 0).sum())}")
+        raise ArgumentError(name, f"must not have missing values, got {int((code < 0).sum())}")
     _refuse_dates(np.asarray(labels), name)
     found = np.array([bool(label == pos_label) for label in labels])
     if (not found.any() or found.all()) and len(found) > 2 - at_least:
         if found.any():
-            raise ValueError(f"`{name}` must have 2 or more labels, got 1 ({listed(list(labels))})")
-        raise ValueError(
-            f"`{argument}` must be a label in `{name}` ({listed(list(labels))}), got {pos_label!r}"
+            raise ArgumentError(name, f"must have 2 or more labels, got 1 ({listed(list(labels))})")
+        raise ArgumentError(
+            argument, f"must be a label in `{name}` ({listed(list(labels))}), got {pos_label!r}"
         )
     return found[code].astype(np.int8), [label for label in labels if label != pos_label]
 
@@ -183,8 +185,8 @@ def factorize(name: str, values: Any) -> tuple[np.ndarray, Any]:
     except TypeError as error:
         found = re.search(r"unhashable type: '([^']+)'", str(error))
         came = f"entries of type {found[1]}" if found else str(error)
-        raise ValueError(
-            f"`{name}` must have text, numbers, booleans or dates for entries, got {came}"
+        raise ArgumentError(
+            name, f"must have text, numbers, booleans or dates for entries, got {came}"
         ) from error
 
 
@@ -195,13 +197,13 @@ def check_scores(y_score: Any, *, name: str = "y_score") -> np.ndarray:
     if score.ndim == 2 and score.shape[1] == 1:
         score = score[:, 0]
     if score.ndim != 1:
-        raise ValueError(f"`{name}` must have one score per row, shape (n,), got shape {score.shape}")
+        raise ArgumentError(name, f"must have one score per row, shape (n,), got shape {score.shape}")
     if score.size == 0:
-        raise ValueError(f"`{name}` must have at least 1 row, got 0")
-    if lost := merged(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
-        raise ValueError(f"`{name}` must be numbers that differ in float64 too, got {lost}")
+        raise ArgumentError(name, "must have at least 1 row, got 0")
+    if lost := merged_in_float64(score, lambda rows: strict(y_score).reshape(score.shape)[rows].tolist()):
+        raise ArgumentError(name, f"must be numbers that differ in float64 too, got {lost}")
     if not np.isfinite(score).all():
-        raise ValueError(f"`{name}` must be finite, got {_first_bad(score, ~np.isfinite(score))}")
+        raise ArgumentError(name, f"must be finite, got {_first_bad(score, ~np.isfinite(score))}")
     return score
 
 
@@ -209,7 +211,7 @@ def check_thresholds(name: str, thresholds: Any) -> np.ndarray:
     """Cut-offs (float64), one number or several: infinite ones select all or nobody, NaN decides nothing."""
     t = _numbers(name, thresholds, np.float64)  # a masked one is NaN
     if np.isnan(t).any():
-        raise ValueError(f"`{name}` must be numbers, one or several, got {thresholds!r:.60}")
+        raise ArgumentError(name, f"must be numbers, one or several, got {thresholds!r:.60}")
     return t
 
 
@@ -224,9 +226,9 @@ def _numbers(name: str, values: Any, dtype: Any = None) -> np.ndarray:
         narrow = array.dtype.kind == "f" and array.dtype.itemsize <= 8
         return array.astype(dtype or (array.dtype if narrow else np.float64), copy=False)
     except OverflowError as error:
-        raise ValueError(f"`{name}` must be numbers, got an integer too large for float64") from error
+        raise ArgumentError(name, "must be numbers, got an integer too large for float64") from error
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be numbers, got {error}") from error
+        raise ArgumentError(name, f"must be numbers, got {error}") from error
 
 
 def _holds(what: str, array: np.ndarray) -> bool:
@@ -237,7 +239,7 @@ def _holds(what: str, array: np.ndarray) -> bool:
     return array.dtype.kind in kinds
 
 
-def merged(number: np.ndarray, exact: Callable[[np.ndarray], list[Any]]) -> str:
+def merged_in_float64(number: np.ndarray, exact: Callable[[np.ndarray], list[Any]]) -> str:
     """Say how many numbers of 2⁵³ or more differed as they came and do not in float64; nothing if all do.
 
     `exact` gives the numbers of some rows (a mask) to their last digit.
@@ -257,7 +259,7 @@ def refuse_masked(name: str, values: Any) -> None:
         masked = np.atleast_1d(np.ma.getmaskarray(values))
         rows = np.flatnonzero(masked.reshape(len(masked), -1).any(axis=1))
         came = f"{np.count_nonzero(masked)} (row {listed(rows, 3)})"
-        raise ValueError(f"`{name}` must not have masked entries, got {came}")
+        raise ArgumentError(name, f"must not have masked entries, got {came}")
 
 
 def check_features(X: Any) -> None:
@@ -275,19 +277,19 @@ def check_features(X: Any) -> None:
         _refuse_dates_among(strict(X))
     for name, kind in kinds.items():
         if getattr(kind, "kind", "f") in "mM" or (hasattr(kind, "is_temporal") and kind.is_temporal()):
-            raise ValueError(f"`X` must be numbers, got {DATES}" + (f" in {name!r}" if name else ""))
+            raise ArgumentError("X", f"must be numbers, got {DATES}" + (f" in {name!r}" if name else ""))
 
 
 def _refuse_dates_among(X: np.ndarray) -> None:
     """Refuse dates and times among objects, where NumPy would count them in nanoseconds."""
     if _holds(DATES, X):
-        raise ValueError(f"`X` must be numbers, got {DATES}")
+        raise ArgumentError("X", f"must be numbers, got {DATES}")
 
 
 def check_length(name: str, length: int, n: int) -> None:
     """Refuse an argument that does not have one entry per row."""
     if length != n:
-        raise ValueError(f"`{name}` must have one entry per row, {n}, got {length}")
+        raise ArgumentError(name, f"must have one entry per row, {n}, got {length}")
 
 
 def check_alignment(**named: Any) -> None:
@@ -309,7 +311,7 @@ def check_alignment(**named: Any) -> None:
 def check_flag(name: str, value: Any) -> None:
     """Let True and False pass."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"`{name}` must be True or False, got {value!r}")
+        raise ArgumentError(name, f"must be True or False, got {value!r}")
 
 
 def strict(values: Any) -> np.ndarray:
@@ -322,7 +324,7 @@ def strict(values: Any) -> np.ndarray:
         plain[mask] = None
         return plain
     if not isinstance(values, (list, tuple)):
-        return np.asarray(in_one_piece(values))
+        return np.asarray(unchunked(values))
     array = np.asarray(values, dtype=object)
     masked = [value is np.ma.masked for value in array.flat]
     if any(masked):
@@ -330,7 +332,7 @@ def strict(values: Any) -> np.ndarray:
     return array
 
 
-def in_one_piece(values: Any) -> Any:
+def unchunked(values: Any) -> Any:
     """Join a chunked array of pyarrow: in chunks, the nulls of a dictionary turn into one of its values."""
     is_chunked = hasattr(values, "combine_chunks") and hasattr(values, "type")
     return values.combine_chunks() if is_chunked else values
@@ -339,7 +341,7 @@ def in_one_piece(values: Any) -> Any:
 def _refuse_dates(y: np.ndarray, name: str) -> None:
     """Refuse dates and times among labels: NaT would be one of them."""
     if _holds(DATES, y):
-        raise ValueError(f"`{name}` must have labels that are numbers, text or booleans, got {DATES}")
+        raise ArgumentError(name, f"must have labels that are numbers, text or booleans, got {DATES}")
 
 
 def _refuse_missing(y: np.ndarray, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation._arrays import check_length, factorize, listed, strict
-from evenrisk._validation._warnings import SmallCellWarning, warn_user
+from evenrisk._validation._warnings import ArgumentError, SmallCellWarning, warn_user
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
 DIGITS = re.compile("([0-9]{1,18})")
@@ -36,9 +36,10 @@ class Groups:
         """Forget the groups that none of `rows` (a mask) is in; rows outside it get any code."""
         present = np.unique(self.code[rows])
         if len(present) < 2:
-            raise ValueError(
-                "`sensitive_features` must have 2 or more groups among rows of positive weight, "
-                f"got {len(present)} ({listed(self.labels[present])})"
+            raise ArgumentError(
+                "sensitive_features",
+                "must have 2 or more groups among rows of positive weight, "
+                f"got {len(present)} ({listed(self.labels[present])})",
             )
         recoded = np.zeros(len(self.labels), dtype=np.int32)
         recoded[present] = np.arange(len(present))
@@ -58,7 +59,9 @@ def group_name(label: Any) -> str:
     return str(label.item() if isinstance(label, np.generic) else label)
 
 
-def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_features") -> Groups:
+def check_groups(
+    sensitive_features: Any, n: int, *, name: str = "sensitive_features", at_least: int = 2
+) -> Groups:
     """Encode the protected attribute: one column, or several crossed into intersectional groups."""
     columns = group_columns(sensitive_features, name)
     encoded = []
@@ -68,21 +71,22 @@ def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_feat
     code, labels = encoded[0]
     if len(encoded) > 1:
         code, labels = _cross(encoded)
-    if len(labels) < 2:
+    if len(labels) < at_least:
         came = f" ({listed(labels)})" if len(labels) else ""
-        raise ValueError(f"`{name}` must have 2 or more groups, got {len(labels)}{came}")
+        raise ArgumentError(name, f"must have {at_least} or more groups, got {len(labels)}{came}")
     if len(labels) > MAX_GROUPS:
-        raise ValueError(
-            f"`{name}` must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
-            f"in {n} rows: cut a measured attribute into classes first"
+        raise ArgumentError(
+            name,
+            f"must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
+            f"in {n} rows: cut a measured attribute into classes first",
         )
     groups = Groups(code.astype(np.int32), labels)
     names = groups.names
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
-        raise ValueError(
-            f"`{name}` must have groups of different names, got {names.count(twice)} groups that "
-            f"are written {twice}"
+        raise ArgumentError(
+            name,
+            f"must have groups of different names, got {names.count(twice)} groups that are written {twice}",
         )
     return groups
 
@@ -90,9 +94,10 @@ def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_feat
 def check_codes(code: np.ndarray, n_cells: int) -> None:
     """Refuse a cell that does not exist; `code` is the cell of each row."""
     if code.min() < -1 or code.max() >= n_cells:
-        raise ValueError(
-            f"`parity` must map labels to strata from -1 to one less than their number, got a cell "
-            f"{code.min() if code.min() < -1 else code.max()} of {n_cells}"
+        raise ArgumentError(
+            "parity",
+            f"must map labels to strata from -1 to one less than their number, got a cell "
+            f"{code.min() if code.min() < -1 else code.max()} of {n_cells}",
         )
 
 
@@ -108,7 +113,7 @@ def check_cells(
     counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
     empty = [each for each, count in zip(names, counts, strict=True) if count == 0]
     if empty:
-        raise ValueError(f"`{name}` must leave rows in every compared cell, got none in: {'; '.join(empty)}")
+        raise ArgumentError(name, f"must leave rows in every compared cell, got none in: {'; '.join(empty)}")
     if not warn:
         return
     small = [f"{each} ({count})" for each, count in zip(names, counts, strict=True) if count < SMALL_CELL]
@@ -128,23 +133,23 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
             for title, (column, series) in opened.items()
         ]
         if not columns or any(column.ndim != 1 for _, column in columns):
-            raise ValueError(f"`{name}` must map names to columns, got {values!r:.60}")
+            raise ArgumentError(name, f"must map names to columns, got {values!r:.60}")
         return columns
     frame = _opened(values)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
-            raise ValueError(f"`{name}` must have at least 1 column, got a frame with none")
+            raise ArgumentError(name, "must have at least 1 column, got a frame with none")
         return [(str(column.name), _values(column)) for column in frame.iter_columns()]
     if isinstance(frame, nw.Series):
         return [(str(frame.name or ""), _values(frame))]
     array = strict(values)
     if array.ndim == 0:
-        raise ValueError(f"`{name}` must be the column itself, one entry per row, got {values!r:.60}")
+        raise ArgumentError(name, f"must be the column itself, one entry per row, got {values!r:.60}")
     if array.ndim == 1:
         return [("", array)]
     if array.ndim == 2 and array.shape[1] > 0:
         return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
-    raise ValueError(f"`{name}` must be one column or several, shape (n,) or (n, m), got {array.shape}")
+    raise ArgumentError(name, f"must be one column or several, shape (n,) or (n, m), got {array.shape}")
 
 
 def _opened(values: Any) -> Any:
@@ -172,17 +177,17 @@ def _values(series: Any) -> np.ndarray:
 def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Code a column by its sorted distinct values; `name` is the argument, `title` the column of it."""
     if column.ndim != 1:
-        raise ValueError(f"`{name}` must have one value per row, got shape {column.shape[1:]}")
+        raise ArgumentError(name, f"must have one value per row, got shape {column.shape[1:]}")
     code, found = factorize(name, column)
     again, labels = factorize(name, _objects(found))
     code = np.append(again, -1)[code]
     if (code < 0).any():
         rows = np.flatnonzero(code < 0)
         where = f" in {title!r}" if title else ""
-        listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
-        raise ValueError(
-            f"`{name}` must not have missing values, got {len(rows)}{where} (row {listed}). "
-            "Drop those rows or give them a group of their own"
+        raise ArgumentError(
+            name,
+            f"must not have missing values, got {len(rows)}{where} (row {listed(rows, 3)}). "
+            "Drop those rows or give them a group of their own",
         )
     labels = np.asarray(labels)
     order = _order(labels)

@@ -1,9 +1,24 @@
-"""Exceptions and warnings, public as `evenrisk.exceptions`, and how they are said."""
+"""Exceptions and warnings, public as `evenrisk.exceptions` but for `ArgumentError`, and how they are said."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be used; `problem` says what is required of it and what came.
+
+    The two are kept apart for callers whose users know the argument by another name, as the command's do.
+    """
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(argument, problem)
+        self.argument = argument
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"`{self.argument}` {self.problem}"
 
 
 class MissingSensitiveFeatures(ValueError):

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FairLGBMClassifier", "FairXGBClassifier", "ParityObjective"]
 
-_HOMES = {"FairLGBMClassifier": "_lightgbm", "FairXGBClassifier": "_xgboost"}
+_MODULES = {"FairLGBMClassifier": "_lightgbm", "FairXGBClassifier": "_xgboost"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"evenrisk.boosting.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"evenrisk.boosting.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'evenrisk.boosting' has no attribute {name!r}")
 
 

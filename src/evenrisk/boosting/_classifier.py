@@ -32,7 +32,15 @@ from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity, make_cells
 
-DIAGNOSED = 10_000  # rows whose scores are looked at for a collapse
+# settings that are ours, or that the training loop reads: they are not passed on by their own names
+NOT_PASSED_ON = (
+    *("parity", "distance", "eta", "importance_type", "verbose"),
+    *("n_estimators", "early_stopping_rounds", "random_state", "n_jobs"),
+)
+DIAGNOSED_ROWS = 10_000  # rows whose scores are looked at for a collapse
+
+
+Results = dict[str, dict[str, list[float]]]  # of the evaluation sets, by name and measure
 
 
 class LibraryRows(NamedTuple):
@@ -49,7 +57,7 @@ class TrainedModel(NamedTuple):
 
     booster: Any
     n_trees: int
-    results: dict[str, dict[str, list[float]]]  # of the evaluation sets
+    results: Results
     scores: np.ndarray | None = None  # g of the training rows, where they are known already
     curve: np.ndarray | None = None  # the training objective, with a penalty only
 
@@ -307,6 +315,19 @@ class BoostedClassifier(FairClassifier):
 
     # ---------------------------------------------------------------- training
 
+    def _library_settings(self, threads: str, *others: str) -> dict[str, Any]:
+        """Return the settings of the constructor that the library reads, but for `others`.
+
+        The libraries know scikit-learn's names for them; `threads` is what they call `n_jobs`.
+        """
+        left_out = NOT_PASSED_ON + others
+        settings = {name: getattr(self, name) for name in self._get_param_names() if name not in left_out}
+        if self.random_state is not None:
+            settings["seed"] = seed_of(self.random_state)
+        if self.n_jobs is not None:
+            settings[threads] = self.n_jobs
+        return settings
+
     def _stopping_rule(self) -> StoppingRule:
         patience = None if self.early_stopping_rounds is None else int(self.early_stopping_rounds)
         return StoppingRule(int(self.n_estimators), patience, max(0, int(self.verbose)))
@@ -364,8 +385,8 @@ class BoostedClassifier(FairClassifier):
         if trained.curve is not None and rows.objective is not None:
             self.objective_curve_, self.objective_ = trained.curve, float(trained.curve[-1])
             some = np.arange(len(data.y))
-            if len(some) > DIAGNOSED:
-                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED]
+            if len(some) > DIAGNOSED_ROWS:
+                some = np.random.default_rng(0).permutation(len(some))[:DIAGNOSED_ROWS]
             known = trained.scores
             g = self._raw_scores(_safe_indexing(data.X, some)) if known is None else known[some]
             counted = rows.objective.weight[some]  # 0.5 is where a mistake costs the same either way
@@ -391,8 +412,12 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def with_our_names(found: dict[str, list[float]], loss: str) -> dict[str, list[float]]:
+def with_our_names(results: Results, loss: str) -> Results:
     """Return a library's results with its log loss named as ours; without a penalty it is the objective."""
-    if loss not in found:
-        return found
-    return {"objective": found[loss], "log_loss": found[loss]} | {k: v for k, v in found.items() if k != loss}
+    renamed = {}
+    for name, found in results.items():
+        others = {measure: values for measure, values in found.items() if measure != loss}
+        renamed[name] = (
+            {"objective": found[loss], "log_loss": found[loss]} | others if loss in found else found
+        )
+    return renamed

@@ -14,8 +14,8 @@ from evenrisk._validation import check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
+    Results,
     TrainedModel,
-    seed_of,
     with_our_names,
 )
 from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
@@ -28,10 +28,10 @@ except ImportError as error:
     raise ImportError(f"FairLGBMClassifier needs lightgbm: {install_hint('boosting', 'lightgbm')}") from error
 
 # settings that shape the leaves' values: with one of them the library's own values are kept
-SHAPING = ("lambda_l1", "max_delta_step", "monotone_constraints", "path_smooth")
-APART = ("eta", "verbose")  # names of ours that LightGBM has for something else
+LEAF_SHAPING = ("lambda_l1", "max_delta_step", "monotone_constraints", "path_smooth")
+OTHER_MEANING = ("eta", "verbose")  # names of ours that LightGBM has for something else
 # what would have no effect, or another one, with a penalty: the value that changes nothing, and why
-REFUSED = {
+REFUSED_WITH_PENALTY = {
     "metric": ("", "the objective is what is measured"),
     "pos_bagging_fraction": (1, "LightGBM draws by label for its own objectives only"),
     "neg_bagging_fraction": (1, "LightGBM draws by label for its own objectives only"),
@@ -40,10 +40,10 @@ REFUSED = {
     "pred_early_stop": (False, "groups are compared by the scores of all trees"),
 }
 # what LightGBM reads when it predicts
-PREDICTING = ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin")
+READ_BY_PREDICT = ("pred_early_stop", "pred_early_stop_freq", "pred_early_stop_margin")
 DISTINCT = 1e-9  # of the largest: leaves whose values differ by more are recognised by them
 BUCKETS = 4096  # of the table that finds the leaf of a value
-PLAIN = "\n[objective: binary]\n[metric: binary_logloss]\n"
+LOG_LOSS_SETTINGS = "\n[objective: binary]\n[metric: binary_logloss]\n"
 
 
 class FairLGBMClassifier(BoostedClassifier):
@@ -209,15 +209,17 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
                 "rescale or average trees whose leaves are solved for already, and 'goss' is given as "
                 "data_sample_strategy='goss'"
             )
-        for name, (harmless, reason) in REFUSED.items() if self.eta > 0 else ():
+        for name, (harmless, reason) in REFUSED_WITH_PENALTY.items() if self.eta > 0 else ():
             if given.get(name) not in (None, harmless):
                 raise ValueError(f"`{name}` must not be given when eta > 0, got {given[name]!r}: {reason}")
-        self._predicting = {name: given[name] for name in PREDICTING if name in given}
+        self._predicting = {name: given[name] for name in READ_BY_PREDICT if name in given}
 
     def _canonical(self) -> dict[str, Any]:
         """Return the other parameters by LightGBM's main names; refuse one that it does not know."""
-        main = {alias: name for name, all_names in aliases().items() for alias in (name, *all_names)}
-        ours = {main[name]: name for name in self._get_param_names() if name in main and name not in APART}
+        aliases = lgb.basic._ConfigAliases._get_all_param_aliases()
+        main = {alias: name for name, all_names in aliases.items() for alias in (name, *all_names)}
+        named = [name for name in self._get_param_names() if name in main and name not in OTHER_MEANING]
+        ours = {main[name]: name for name in named}
         found = {}
         for name, value in self._others.items():
             if name not in main:
@@ -228,16 +230,9 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         return found
 
     def _parameters(self) -> dict[str, Any]:
-        """Return LightGBM's parameters; it knows scikit-learn's names for them."""
-        ours = ("parity", "distance", "eta", "class_weight", "importance_type", "verbose")
-        loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
-        named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
+        named = self._library_settings("num_threads", "class_weight")
         settings = {"verbosity": -1} | named | self._canonical()
         settings["lambda_l1"] = settings.pop("reg_alpha")
-        if self.random_state is not None:
-            settings["seed"] = seed_of(self.random_state)
-        if self.n_jobs is not None:
-            settings["num_threads"] = self.n_jobs
         return settings
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
@@ -260,26 +255,23 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     def _datasets(self, rows: LibraryRows, sets: list[LibraryRows], settings: dict[str, Any]) -> list[Any]:
         """Return the training rows as a Dataset, then the evaluation sets."""
         categorical = settings.pop("categorical_feature", "auto")
-        common: dict[str, Any] = {"params": settings}
         train = lgb.Dataset(
-            rows.X, rows.y, weight=rows.loss_weight, categorical_feature=categorical, **common
+            rows.X, rows.y, weight=rows.loss_weight, categorical_feature=categorical, params=settings
         )
-        return [
-            train,
-            *(train.create_valid(each.X, each.y, weight=each.loss_weight, **common) for each in sets),
-        ]
+        others = (train.create_valid(each.X, each.y, each.loss_weight, params=settings) for each in sets)
+        return [train, *others]
 
     def _train_plain(
         self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
     ) -> TrainedModel:
         settings = self._parameters()
         train, *others = self._datasets(rows, sets, settings)
-        results: dict[str, dict[str, list[float]]] = {}
+        results: Results = {}
         callbacks = [lgb.record_evaluation(results)] if others else []
         if stopping.verbose:
             callbacks.append(lgb.log_evaluation(stopping.verbose))
         if stopping.patience:
-            callbacks.append(of_last(lgb.early_stopping(stopping.patience, verbose=False), len(others)))
+            callbacks.append(for_last_set(lgb.early_stopping(stopping.patience, verbose=False), len(others)))
         booster = lgb.train(
             settings | {"objective": "binary"},
             train,
@@ -289,33 +281,23 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         )
         n_trees = (booster.best_iteration if stopping.patience else 0) or booster.num_trees()
         kept = lgb.Booster(model_str=booster.model_to_string(num_iteration=n_trees))
-        return TrainedModel(
-            kept, n_trees, {name: with_our_names(found, "binary_logloss") for name, found in results.items()}
-        )
+        return TrainedModel(kept, n_trees, with_our_names(results, "binary_logloss"))
 
     def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
-        own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
+        own_values = any(np.any(settings.get(name, 0)) for name in LEAF_SHAPING)
         datasets = self._datasets(rows, sets, settings)
         return LightGBMTrees(settings, datasets, [rows, *sets], start), own_values
 
     def _raw_scores(self, X: Any) -> np.ndarray:
         threads = {} if self.n_jobs is None else {"num_threads": self.n_jobs}
         g = np.asarray(self.booster_.predict(X, raw_score=True, **threads, **self._predicting))
-        return g / self.booster_.current_iteration() if averages(self.booster_) else g
+        # the score of a random forest is the mean over trees; LightGBM's raw scores are sums
+        averages = "\naverage_output\n" in self.booster_.model_to_string(num_iteration=1)
+        return g / self.booster_.current_iteration() if averages else g
 
 
-def aliases() -> dict[str, list[str]]:
-    """Return LightGBM's parameters and their other names."""
-    return lgb.basic._ConfigAliases._get_all_param_aliases()
-
-
-def averages(booster: Any) -> bool:
-    """Whether the score is the mean over trees, as in a random forest; LightGBM's raw scores are sums."""
-    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)
-
-
-def of_last(callback: Any, n_sets: int) -> Any:
+def for_last_set(callback: Any, n_sets: int) -> Any:
     """Return a callback that sees the last evaluation set only; LightGBM's own stops when any says so."""
 
     def call(env: Any) -> None:
@@ -351,7 +333,6 @@ class LightGBMTrees:
         self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
-        """Add a tree; None where no split is worth it."""
         if not self._has_features():
             return None
         if self.booster.update(fobj=lambda scores, data: (gradient, curvature)):
@@ -366,7 +347,7 @@ class LightGBMTrees:
             moved = (new - old for new, old in zip(self.scores, before, strict=True))
             self.leaf = [nearest(values, step) for step in moved]
         else:
-            self.leaf = [self._sent_down(X, tree) for X in self.features]
+            self.leaf = [self._predicted_leaves(X, tree) for X in self.features]
         return NewTree(self.leaf[0], values)
 
     def _values(self, tree: int) -> np.ndarray:
@@ -374,7 +355,7 @@ class LightGBMTrees:
         text = self.booster.model_to_string(start_iteration=tree, num_iteration=1)
         return np.array(text.split("\nleaf_value=", 1)[1].split("\n", 1)[0].split(), dtype=np.float64)
 
-    def _sent_down(self, X: Any, tree: int) -> np.ndarray:
+    def _predicted_leaves(self, X: Any, tree: int) -> np.ndarray:
         """Return the leaf of each row, from its features."""
         leaf = self.booster.predict(X, pred_leaf=True, start_iteration=tree, num_iteration=1)
         return np.asarray(leaf).reshape(-1).astype(np.intp)
@@ -387,11 +368,9 @@ class LightGBMTrees:
             self.booster.set_leaf_output(tree, leaf, base + value)
 
     def leaves(self, place: int) -> np.ndarray:
-        """Return the leaf of each row of an evaluation set in the last tree."""
         return self.leaf[1 + place]
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
-        """Return values as LightGBM keeps them."""
         return values
 
     def finish(self, n_trees: int) -> Any:
@@ -401,7 +380,7 @@ class LightGBMTrees:
         text = self.booster.model_to_string(num_iteration=n_trees + self.stump)
         head, end, rest = text.partition("\nfeature_names=")
         # the settings at the end are what `Booster.params` and tools that explain a model go by
-        rest = rest.replace("\n[objective: custom]\n[metric: custom]\n", PLAIN)
+        rest = rest.replace("\n[objective: custom]\n[metric: custom]\n", LOG_LOSS_SETTINGS)
         return lgb.Booster(model_str=f"{head}\nobjective=binary sigmoid:1{end}{rest}")
 
     def _has_features(self) -> bool:

@@ -26,7 +26,7 @@ from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty
 from evenrisk.losses import LOGISTIC
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 
-LEAST = 1e-6  # curvature of a row, so that none is without
+LEAST_CURVATURE = 1e-6  # of a row, so that none is without
 
 
 class ParityObjective:
@@ -101,7 +101,7 @@ class ParityObjective:
             scale = self.eta * float(weight.sum())
             slope = slope + scale * self.distance.gradient(g, cells, D)
             bend = bend + scale * self.distance.curvature_bound(g, cells, D, 0.5 * self.learning_rate)
-        return slope, np.maximum(bend, LEAST)
+        return slope, np.maximum(bend, LEAST_CURVATURE)
 
     def metric(self, scores: Any, data: Any) -> Any:
         """Return the objective's value: the `feval` of ``lgb.train``, the `custom_metric` of ``xgb.train``.

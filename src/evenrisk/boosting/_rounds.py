@@ -33,9 +33,9 @@ from evenrisk.objective import Penalty, ScoreObjective
 
 HALVINGS = 12
 CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective has the last word
-LEAST_ROWS = 500  # of each cell among them
+LEAST_ROWS_OF_CELL = 500  # among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
-IDLE = 5  # rounds in a row without a step that lowers the objective, after which there is none
+IDLE_ROUNDS = 5  # rounds in a row without a step that lowers the objective, after which there is none
 MEASURES = ("objective", "log_loss", "penalty")
 
 
@@ -45,48 +45,48 @@ class Descent:
     def __init__(self, objective: ScoreObjective, g: np.ndarray, rate: float, ridge: float) -> None:
         assert objective.penalty is not None
         self.objective, self.g, self.rate, self.ridge = objective, g, rate, ridge
-        self.value, self.gradient, self.summed = objective.evaluate(g)
+        self.value, self.gradient, self.sums = objective.evaluate(g)
         self.curve = [self.value]
-        self.some, self.penalty = sampled(objective.penalty)  # of the rows that JᵀJ is taken from
+        self.sample, self.penalty = sampled(objective.penalty)  # the rows that JᵀJ is taken from
 
     def derivatives(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient of Σw·F and the curvature of Σ w ℓ in the scores (n,), (n,)."""
-        scores = self.objective
-        bend = scores.loss.curvature(scores.y, self.g)
-        return self.gradient * scores.total, scores.weight * bend
+        objective = self.objective
+        curvature = objective.loss.curvature(objective.y, self.g)
+        return self.gradient * objective.total, objective.weight * curvature
 
-    def solve(self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray) -> np.ndarray:
+    def solve(self, leaf: np.ndarray, n_leaves: int, curvature: np.ndarray) -> np.ndarray:
         """Return ν·v (m,), the step in the leaves' values."""
-        slope, bends, stiff = self._model(leaf, n_leaves, bend)
-        return -self.rate * np.linalg.solve(np.diag(bends) + self.rate * stiff, slope)
+        slope, loss_curvature, penalty_curvature = self._model(leaf, n_leaves, curvature)
+        return -self.rate * np.linalg.solve(np.diag(loss_curvature) + self.rate * penalty_curvature, slope)
 
-    def scaled(self, leaf: np.ndarray, values: np.ndarray, bend: np.ndarray) -> np.ndarray:
+    def shortened(self, leaf: np.ndarray, values: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Return the library's own values, shortened where the curvature along them says so."""
-        slope, bends, stiff = self._model(leaf, len(values), bend)
-        along = float(values @ (bends * values + stiff @ values))
+        slope, loss_curvature, penalty_curvature = self._model(leaf, len(values), curvature)
+        along = float(values @ (loss_curvature * values + penalty_curvature @ values))
         return values * min(1.0, max(0.0, -float(slope @ values)) / along) if along > 0 else values
 
     def _model(
-        self, leaf: np.ndarray, n_leaves: int, bend: np.ndarray
+        self, leaf: np.ndarray, n_leaves: int, curvature: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return slope (m,), curvature of the loss (m,) and of the penalty (m, m) in the leaves' values."""
-        scores = self.objective
-        slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * scores.total
-        bends = np.bincount(leaf, weights=bend, minlength=n_leaves) + self.ridge + RIDGE
-        summed, part = self.summed, leaf
-        if self.some is not None:
-            summed, part = self.penalty.sums(self.g[self.some]), leaf[self.some]
-        assert summed is not None
-        gram = self.penalty.curvature_of_parts(summed, part, n_leaves)
-        return slope, bends, 2 * scores.eta * scores.total * gram
+        objective = self.objective
+        slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * objective.total
+        loss_curvature = np.bincount(leaf, weights=curvature, minlength=n_leaves) + self.ridge + RIDGE
+        sums, part = self.sums, leaf
+        if self.sample is not None:
+            sums, part = self.penalty.sums(self.g[self.sample]), leaf[self.sample]
+        assert sums is not None
+        gram = self.penalty.curvature_of_parts(sums, part, n_leaves)
+        return slope, loss_curvature, 2 * objective.eta * objective.total * gram
 
-    def take(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def move(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Move every row by its leaf's value, or a part of it; return the values taken, 0 if none helps."""
         for _ in range(HALVINGS):
             g = self.g + values[leaf]
-            value, gradient, summed = self.objective.evaluate(g)
+            value, gradient, sums = self.objective.evaluate(g)
             if value <= self.value:
-                self.g, self.value, self.gradient, self.summed = g, value, gradient, summed
+                self.g, self.value, self.gradient, self.sums = g, value, gradient, sums
                 break
             values = 0.5 * values
         else:
@@ -105,7 +105,7 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
     some, weight = [], []
     for cell in range(cells.n_cells):
         rows = order[cells.code[order] == cell]
-        rows = rows[: max(LEAST_ROWS, round(len(rows) * CURVATURE_ROWS / n))]
+        rows = rows[: max(LEAST_ROWS_OF_CELL, round(len(rows) * CURVATURE_ROWS / n))]
         some.append(rows)
         weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
     index = np.concatenate(some)
@@ -121,7 +121,7 @@ class NewTree(NamedTuple):
 
 
 class Trees(Protocol):
-    """What a library does for us: it holds a model and adds trees to it."""
+    """What a library does for us: it holds a model and adds trees to it. Each library implements these."""
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
         """Add a tree; None where no split is worth it."""
@@ -150,10 +150,9 @@ class EvaluationScores:
     def move(self, step: np.ndarray) -> None:
         """Move the scores by the new tree, and measure."""
         self.g = self.g + step
-        penalty = self.objective.penalty
-        apart = 0.0 if penalty is None else penalty.value(self.g)
+        penalty = 0.0 if self.objective.penalty is None else self.objective.penalty.value(self.g)
         loss = self.objective.with_eta(0.0)(self.g)[0]
-        found = {"objective": loss + self.objective.eta * apart, "log_loss": loss, "penalty": apart}
+        found = {"objective": loss + self.objective.eta * penalty, "log_loss": loss, "penalty": penalty}
         for name, values in self.results.items():
             values.append(found[name])
 
@@ -186,32 +185,31 @@ def boost(
     stay in force.
     """
     idle = useless = grown = 0
-    while grown < stopping.rounds and idle < IDLE:
-        gradient, bend = descent.derivatives()
-        new = trees.grow(gradient, bend)
+    while grown < stopping.rounds and idle < IDLE_ROUNDS:
+        gradient, curvature = descent.derivatives()
+        new = trees.grow(gradient, curvature)
         if new is None:  # the next draw of rows and columns may have a split
             idle += 1
             continue
         grown += 1
         if own_values:
-            step = descent.scaled(new.leaf, new.values, bend)
+            step = descent.shortened(new.leaf, new.values, curvature)
         else:
-            step = descent.solve(new.leaf, len(new.values), bend)
-        values = descent.take(new.leaf, trees.rounded(step))
+            step = descent.solve(new.leaf, len(new.values), curvature)
+        values = descent.move(new.leaf, trees.rounded(step))
         moved = bool(values.any())
         idle, useless = (0, 0) if moved else (idle + 1, useless + 1)
         trees.write(values)
         for place, evaluation in enumerate(evaluations):
             evaluation.move(np.append(values, 0.0)[trees.leaves(place)])
         if stopping.verbose and grown % stopping.verbose == 0:
-            print(_line(grown, descent.value, evaluations), file=sys.stderr)
+            print(_progress_line(grown, descent.value, evaluations), file=sys.stderr)
         if stopping.patience and grown - evaluations[-1].best >= stopping.patience:
             break
     return evaluations[-1].best if stopping.patience and grown else grown - useless
 
 
-def _line(grown: int, value: float, evaluations: list[EvaluationScores]) -> str:
-    """Return one line of progress."""
+def _progress_line(grown: int, value: float, evaluations: list[EvaluationScores]) -> str:
     parts = [f"[{grown}] objective {value:.6f}"]
     parts += [f"valid_{i} {each.results['objective'][-1]:.6f}" for i, each in enumerate(evaluations)]
     return "  ".join(parts)

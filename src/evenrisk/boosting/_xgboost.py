@@ -14,8 +14,8 @@ from evenrisk._validation import check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
+    Results,
     TrainedModel,
-    seed_of,
     with_our_names,
 )
 from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
@@ -38,8 +38,8 @@ OTHER_NAMES = {
     "nthread": "n_jobs",
 }
 # settings that shape the leaves' values: with one of them the library's own values are kept
-SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints")
-IGNORED = {"base_score", "eval_metric", "disable_default_eval_metric"}
+LEAF_SHAPING = ("reg_alpha", "max_delta_step", "monotone_constraints")
+REFUSED_WITH_PENALTY = {"base_score", "eval_metric", "disable_default_eval_metric"}
 IMPORTANCES = ("gain", "weight", "cover", "total_gain", "total_cover")
 
 
@@ -206,23 +206,17 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
                 f"`booster` must be 'gbtree' when eta > 0, got {booster!r}, which rescales trees whose "
                 "leaves are solved for already"
             )
-        for name in IGNORED & self._others.keys() if self.eta > 0 else ():
+        for name in REFUSED_WITH_PENALTY & self._others.keys() if self.eta > 0 else ():
             raise ValueError(f"`{name}` must not be given when eta > 0, where it would have no effect")
         if self.eta > 0 and self._others.get("num_parallel_tree", 1) != 1:
             came = self._others["num_parallel_tree"]
             raise ValueError(f"`num_parallel_tree` must be 1 when eta > 0, got {came!r}")
 
     def _parameters(self) -> dict[str, Any]:
-        """Return XGBoost's parameters; it knows scikit-learn's names for them."""
-        ours = ("parity", "distance", "eta", "importance_type", "verbose", "missing", "enable_categorical")
+        """Return XGBoost's parameters; those that are None are left to it."""
         others = {name: value for name, value in self._others.items() if name != "feature_types"}
-        loop = ("n_estimators", "early_stopping_rounds", "random_state", "n_jobs")
-        named = {name: getattr(self, name) for name in self._get_param_names() if name not in ours + loop}
+        named = self._library_settings("nthread", "missing", "enable_categorical")
         settings = {"objective": "binary:logistic"} | named | others
-        if self.random_state is not None:
-            settings["seed"] = seed_of(self.random_state)
-        if self.n_jobs is not None:
-            settings["nthread"] = self.n_jobs
         return {name: value for name, value in settings.items() if value is not None}
 
     def _class_factors(self, data: TrainingData) -> tuple[float, float]:
@@ -234,7 +228,6 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         return 1.0 if self.reg_lambda is None else float(self.reg_lambda)
 
     def _matrix(self, X: Any, y: Any = None, weight: Any = None) -> Any:
-        """Return rows as a DMatrix."""
         threads = {} if self.n_jobs is None else {"nthread": self.n_jobs}
         return xgb.DMatrix(
             X,
@@ -249,7 +242,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     def _train_plain(
         self, rows: LibraryRows, sets: list[LibraryRows], stopping: StoppingRule
     ) -> TrainedModel:
-        results: dict[str, dict[str, list[float]]] = {}
+        results: Results = {}
         booster = xgb.train(
             self._parameters(),
             self._matrix(rows.X, rows.y, rows.loss_weight),
@@ -265,14 +258,12 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         if stopping.patience:
             plain = self._others.get("booster", "gbtree") == "gbtree"
             single = plain and self._others.get("num_parallel_tree", 1) == 1
-            booster = edited(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
-        return TrainedModel(
-            booster, n_trees, {name: with_our_names(found, "logloss") for name, found in results.items()}
-        )
+            booster = copy_with_trees(booster, dict.fromkeys(range(n_trees))) if single else booster[:n_trees]
+        return TrainedModel(booster, n_trees, with_our_names(results, "logloss"))
 
     def _trees(self, rows: LibraryRows, sets: list[LibraryRows], start: float) -> tuple[Trees, bool]:
         settings = self._parameters()
-        own_values = any(np.any(settings.get(name, 0)) for name in SHAPING)
+        own_values = any(np.any(settings.get(name, 0)) for name in LEAF_SHAPING)
         train, *others = (self._matrix(each.X, each.y, each.loss_weight) for each in (rows, *sets))
         return XGBoostTrees(settings, train, others, start, own_values=own_values), own_values
 
@@ -295,7 +286,6 @@ class XGBoostTrees:
         self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
-        """Add a tree; None where no split is worth it."""
         round_ = self.booster.num_boosted_rounds()
         self.booster.update(self.train, round_, fobj=lambda scores, data: (gradient, curvature))
         self.last = self.booster[round_ : round_ + 1]
@@ -312,7 +302,6 @@ class XGBoostTrees:
         self.written.append((self.nodes, values))
 
     def leaves(self, place: int) -> np.ndarray:
-        """Return the leaf of each row of an evaluation set in the last tree."""
         node = self._nodes(self.sets[place])
         leaf = np.searchsorted(self.nodes, node).clip(0, len(self.nodes) - 1)
         return np.where(self.nodes[leaf] == node, leaf, -1)
@@ -325,8 +314,8 @@ class XGBoostTrees:
         """Return the model of the first trees, with our values in their leaves."""
         places = [place for place, leaves in enumerate(self.written) if leaves is not None][:n_trees]
         if not places:  # a tree of one leaf: the score stays where it started
-            return edited(self.booster, {0: (np.zeros(1, dtype=np.intp), np.zeros(1))})
-        return edited(self.booster, {place: self.written[place] for place in places})
+            return copy_with_trees(self.booster, {0: (np.zeros(1, dtype=np.intp), np.zeros(1))})
+        return copy_with_trees(self.booster, {place: self.written[place] for place in places})
 
     def _nodes(self, matrix: Any) -> np.ndarray:
         """Return the node of the last tree that each row ends in."""
@@ -339,7 +328,7 @@ class XGBoostTrees:
         return np.bincount(leaf, weights=margin - base) / np.bincount(leaf)
 
 
-def edited(booster: Any, kept: dict[int, Leaves | None]) -> Any:
+def copy_with_trees(booster: Any, kept: dict[int, Leaves | None]) -> Any:
     """Return a copy with these trees only, and these values in their leaves; None leaves them as they are.
 
     A slice of a booster would forget the names of categories. A leaf that no training row reached gets 0.

@@ -128,6 +128,7 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
     import warnings
 
     from evenrisk._score_file import read_table
+    from evenrisk._validation import ArgumentError
     from evenrisk.exceptions import SmallCellWarning
     from evenrisk.report import audit as audit_scores
 
@@ -149,21 +150,21 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
                 positive=table.label_words[1] if table.label_words else None,
                 max_gap=asked["max_gap"],
             )
+    except ArgumentError as error:
+        option = _OPTIONS.get(error.argument, f"`{error.argument}`")
+        raise BadInput(f"{option} {error.problem}") from error
     except ValueError as error:
-        message = str(error)
-        for ours, theirs in _OPTIONS.items():
-            message = message.replace(f"`{ours}`", theirs)
-        raise BadInput(message) from error
+        raise BadInput(str(error)) from error
     except OSError as error:
         raise BadInput(
             f"{named(file)}: must be a file that can be read, got: {error.strerror or error}"
         ) from error
     if table.label_words and asked["positive"] is None:
-        report.summary["warnings"][:0] = _guessed(table.label_words)
+        report.summary["warnings"][:0] = _guess_warnings(table.label_words)
     return report
 
 
-def _guessed(label_words: tuple[str, str]) -> list[str]:
+def _guess_warnings(label_words: tuple[str, str]) -> list[str]:
     """Say which label was taken as positive; a file has numbers and booleans as text."""
     from evenrisk._validation import NUMBER, guessed_label
 

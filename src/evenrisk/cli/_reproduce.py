@@ -14,7 +14,7 @@ from evenrisk._files import check_writable
 from evenrisk.cli._status import BadInput, Killed, named
 
 QUICK_SPLITS = 3
-NEEDED = ("cvxpy", "dccp", "torch", "lightgbm")
+NEEDED_PACKAGES = ("cvxpy", "dccp", "torch", "lightgbm")
 
 
 @click.command()
@@ -48,7 +48,10 @@ def reproduce(splits: int, seed: int, out: Path, quick: bool, jobs: int | None) 
         raise click.UsageError("--quick is 3 splits: give it or --splits, not both")
     _refuse_unwritable(out)
     paper = _paper()
-    _refuse_foreign(out, paper.foreign_files(out))
+    if foreign := paper.foreign_files(out):  # write over nothing that no run has made
+        names = ", ".join(named(path.relative_to(out).as_posix()) for path in foreign)
+        required = f"--out must be a new folder or that of an earlier run, got {named(out)}"
+        raise click.UsageError(f"{required}: no run has made {names}")
     protocol, n_splits = paper.Protocol(seed=seed), QUICK_SPLITS if quick else splits
     console = Console(stderr=True)
     columns = (TextColumn("fitting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -85,17 +88,9 @@ def _refuse_unwritable(out: Path) -> None:
         raise click.UsageError(message) from error
 
 
-def _refuse_foreign(out: Path, foreign: list[Path]) -> None:
-    """Write over nothing that no run has made."""
-    if foreign:
-        names = ", ".join(named(path.relative_to(out).as_posix()) for path in foreign)
-        required = f"--out must be a new folder or that of an earlier run, got {named(out)}"
-        raise click.UsageError(f"{required}: no run has made {names}")
-
-
 def _paper() -> Any:
     """Import `evenrisk.paper`, which needs more packages."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    missing = [name for name in NEEDED_PACKAGES if find_spec(name) is None]
     if missing:
         *others, last = missing
         names = f"{', '.join(others)} and {last}" if others else last

@@ -123,20 +123,16 @@ def _meaning(error: BaseException) -> tuple[int, Callable[[], None]]:
     """Return the exit status of an error, and how to print it."""
     cause = (error.__cause__ or error) if isinstance(error, click.Abort) else error
     if isinstance(cause, KeyboardInterrupt):
-        return INTERRUPTED, _silent
+        cause = Interrupted()
     if isinstance(cause, BrokenPipeError):
-        return CLOSED_PIPE, _silent
+        cause = ClosedPipe()
     if isinstance(cause, click.ClickException):
         return max(cause.exit_code, BAD_INPUT), cause.show  # click's own default is 1
     if isinstance(cause, OSError) and cause.filename is None:  # streams that are open have no name
         return BAD_INPUT, lambda: click.echo(f"Error: could not print: {cause.strerror or cause}", err=True)
     if isinstance(cause, SystemExit) and not cause.code:
-        return 0, _silent  # after shell completion
+        return 0, lambda: None  # after shell completion
     return FAULT, lambda: traceback.print_exception(cause)
-
-
-def _silent() -> None:
-    """Say nothing."""
 
 
 def _streams() -> list[Any]:

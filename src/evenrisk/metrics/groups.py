@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._validation import SMALL_CELL, check_fraction, check_number, check_thresholds
+from evenrisk._validation import SMALL_CELL, ArgumentError, check_fraction, check_number, check_thresholds
 from evenrisk.curves import auc, cell_curves
 from evenrisk.metrics.inference import MANY_GROUPS, Interval, unseen, upper_quantile, wilson
 from evenrisk.metrics.resampling import BinnedScores, generator
@@ -107,7 +107,7 @@ class Decisions:
 
     def _labelled(self) -> tuple[np.ndarray, np.ndarray]:
         if self.true_positives_weight is None or self.positives_weight is None:
-            raise ValueError("`y_true` is required for rates by label, got None")
+            raise ArgumentError("y_true", "is required for rates by label, got None")
         return self.true_positives_weight, self.positives_weight
 
 
@@ -158,7 +158,7 @@ def decisions(
     rows = scored_rows(*data, "demographic_parity", sample_weight, pos_label)
     t = np.atleast_1d(check_thresholds("thresholds", thresholds))
     if t.ndim != 1 or t.size == 0:
-        raise ValueError(f"`thresholds` must be one number or several, shape (r,), got shape {t.shape}")
+        raise ArgumentError("thresholds", f"must be one number or several, shape (r,), got shape {t.shape}")
     rows.warn_of_guess()
     return count_decisions(rows, t)
 
@@ -317,7 +317,7 @@ def discrimination(rows: ScoredRows, level: float, n_resamples: int, random_stat
     """Measure AUC and ABROCA with their intervals."""
     if not rows.has_both_labels or rows.label is None:
         came = "none" if rows.label is None else "one label only"
-        raise ValueError(f"`y_true` must hold two labels where AUC is asked for, got {came}")
+        raise ArgumentError("y_true", f"must hold two labels where AUC is asked for, got {came}")
     k = len(rows.groups)
     counts = np.bincount(rows.group * 2 + rows.label, minlength=2 * k).reshape(k, 2)
     both = counts.min(axis=1) > 0

@@ -182,14 +182,10 @@ class Inference:
     ) -> None:
         self.profile = profile
         self.level = check_fraction("level", level)
+        self.binned = profile._binned
         self.n_resamples = n_resamples
         self.random_state = random_state
         self._bands: dict[str, Band] = {}
-
-    @property
-    def binned(self) -> BinnedScores:
-        """The rows in order, on bins."""
-        return self.profile._binned
 
     def band(self, method: str) -> Band:
         """Return the band by a method."""

@@ -34,9 +34,9 @@ weights, wherever weights depend on scores; drawing noise for each row where few
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +124,7 @@ class BinnedScores:
             b = min(chunk, n_resamples - first)
             yield np.stack([draw(b, rng) for draw in draws], axis=1)
 
-    def _draw(self, cell: int) -> Any:
+    def _draw(self, cell: int) -> Callable[[int, np.random.Generator], np.ndarray]:
         """Return how a cell is resampled: a function of b and rng that draws F* − F (b, m)."""
         mine = self.code == cell
         weight = self.weight[mine] / self.mass[cell].sum()
@@ -133,10 +133,13 @@ class BinnedScores:
         if small or own:
             stratum = self.mass.reshape(self.n_strata, self.n_groups, -1)[cell // self.n_groups]
             occurs = np.cumsum(stratum.sum(axis=0) > 0)
-            alike = occurs / occurs[-1]
-            return _FromAll(alike, weight) if small else _OwnRows(self.bin[mine], weight, alike, effective)
+            uniform = occurs / occurs[-1]  # F of the distinct scores, all as likely
+            if small:
+                return partial(_from_all, uniform, weight)
+            return _OwnRows(self.bin[mine], weight, uniform, effective)
         variance = np.bincount(self.bin[mine], weight**2, len(self.thresholds))
-        return _Normal(np.cumsum(self.mass[cell]) / self.mass[cell].sum(), np.sqrt(variance))
+        below = np.cumsum(self.mass[cell]) / self.mass[cell].sum()
+        return partial(_bridges, below, np.sqrt(variance))
 
 
 class _OwnRows:
@@ -146,22 +149,22 @@ class _OwnRows:
     of the cell. √(n / (n − 1)), n being the effective rows, makes up for drawing around the cell's own mean.
     """
 
-    def __init__(self, bins: np.ndarray, weight: np.ndarray, alike: np.ndarray, effective: float) -> None:
-        self.bins, self.alike = bins.astype(np.int64), alike
+    def __init__(self, bins: np.ndarray, weight: np.ndarray, uniform: np.ndarray, effective: float) -> None:
+        self.bins, self.uniform = bins.astype(np.int64), uniform
         self.weight = None if (weight == weight[0]).all() else weight
         n, self.added = len(bins), int(np.ceil(ADDED_ROWS * len(bins) / effective - 1e-9))
-        own = np.cumsum(np.bincount(bins, weight, len(alike)))
-        self.below = (n * own + self.added * alike) / (n + self.added)
+        own = np.cumsum(np.bincount(bins, weight, len(uniform)))
+        self.below = (n * own + self.added * uniform) / (n + self.added)
         self.stretch = np.sqrt(effective / (effective - 1))
 
     def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        n, m = len(self.bins), len(self.alike)
+        n, m = len(self.bins), len(self.uniform)
         row = rng.integers(0, n + self.added, (b, n), dtype=np.uint16).ravel()
         added = np.flatnonzero(row >= n)
         if len(added):
             row[added] = rng.integers(0, n, len(added), dtype=np.uint16)
         into = self.bins[row]
-        into[added] = np.searchsorted(self.alike, rng.random(len(added)))
+        into[added] = np.searchsorted(self.uniform, rng.random(len(added)))
         into.reshape(b, n)[:] += m * np.arange(b)[:, None]
         weight = None if self.weight is None else self.weight[row]
         mass = np.bincount(into, weight, b * m).reshape(b, m)
@@ -172,33 +175,22 @@ class _OwnRows:
         return below
 
 
-class _FromAll:
-    """The distribution function of n rows drawn from the stratum's distinct scores, minus theirs."""
-
-    def __init__(self, alike: np.ndarray, weight: np.ndarray) -> None:
-        self.alike, self.weight = alike, weight
-
-    def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        m = len(self.alike)
-        into = np.searchsorted(self.alike, rng.random((b, len(self.weight))))
-        into += m * np.arange(b)[:, None]
-        weight = np.broadcast_to(self.weight, into.shape).ravel()
-        mass = np.bincount(into.ravel(), weight, b * m).reshape(b, m)
-        return np.cumsum(mass, axis=1) - self.alike
+def _from_all(uniform: np.ndarray, weight: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
+    """Return F* of n rows drawn from the stratum's distinct scores, minus F of those scores (b, m)."""
+    m = len(uniform)
+    into = np.searchsorted(uniform, rng.random((b, len(weight))))
+    into += m * np.arange(b)[:, None]
+    mass = np.bincount(into.ravel(), np.broadcast_to(weight, into.shape).ravel(), b * m).reshape(b, m)
+    return np.cumsum(mass, axis=1) - uniform
 
 
-class _Normal:
-    """C − F·C(∞), C the running sum of independent normals with each bin's variance Σ w²."""
-
-    def __init__(self, below: np.ndarray, sd: np.ndarray) -> None:
-        self.below, self.sd = below, sd
-
-    def __call__(self, b: int, rng: np.random.Generator) -> np.ndarray:
-        running = rng.standard_normal((b, len(self.sd)))
-        running *= self.sd
-        np.cumsum(running, axis=1, out=running)
-        running -= self.below * running[:, -1:].copy()
-        return running
+def _bridges(below: np.ndarray, sd: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
+    """C − F·C(∞), C the running sum of independent normals with each bin's standard deviation (b, m)."""
+    running = rng.standard_normal((b, len(sd)))
+    running *= sd
+    np.cumsum(running, axis=1, out=running)
+    running -= below * running[:, -1:].copy()
+    return running
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -267,6 +259,7 @@ def permutation_test(
 ) -> PermutationTest:
     """Compare the groups as they are, and their measured max gap, with permuted ones."""
     permuted = permutations(rows, n_permutations, random_state)
+    kept = rows.code >= 0
     # equal values may differ in their last digits
     as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
     return PermutationTest(
@@ -274,17 +267,8 @@ def permutation_test(
         p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
         noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
         noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
-        exact=is_exact(rows),
+        exact=_all_permuted(rows) and _weight_of_each(rows.code[kept], rows.weight[kept]) is not None,
     )
-
-
-def is_exact(rows: ScoredRows) -> bool:
-    """Return whether the attribute is really permuted in every stratum, and no cell has unequal weights."""
-    kept = rows.code >= 0
-    code, weight = rows.code[kept], rows.weight[kept]
-    one_of_each = np.zeros(rows.n_cells)
-    one_of_each[code] = weight
-    return _all_permuted(rows) and bool((weight == one_of_each[code]).all())
 
 
 def _all_permuted(rows: ScoredRows) -> bool:
@@ -322,7 +306,7 @@ def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Pe
         arrangement = _Arrangement.of(binned.code[mine] % binned.n_groups, binned.weight[mine], ends)
         draw, numbers = arrangement.permuted, len(mine)
         if len(mine) > LARGE_STRATUM:
-            draw, numbers = arrangement.limit, arrangement.numbers_of_the_limit
+            draw, numbers = arrangement.limit, arrangement.limit_size
         chunk = max(1, CHUNK // numbers)
         sizes = [min(chunk, n_permutations - i) for i in range(0, n_permutations, chunk)]
         drawn.append(np.concatenate([draw(b, rng) for b in sizes], axis=1))
@@ -419,7 +403,7 @@ class _Arrangement:
         return self.measured(rng.permuted(np.broadcast_to(group, (b, len(group))), axis=1))
 
     @cached_property
-    def numbers_of_the_limit(self) -> int:
+    def limit_size(self) -> int:
         """How many numbers one draw of `limit` holds in memory."""
         few = self.counts[self.counts <= LARGE_CELL]
         return max(len(self.ends) * len(self.counts), int(few.max(initial=0)))
@@ -432,20 +416,16 @@ class _Arrangement:
         """
         groups = range(len(self.counts))
         moves = [
-            self._bridge(g, b, rng) if self.counts[g] > LARGE_CELL else self._drawn(g, b, rng) for g in groups
+            _bridges(self.below, self.steps[g], b, rng)
+            if self.counts[g] > LARGE_CELL
+            else self._from_everybody(g, b, rng)
+            for g in groups
         ]
         # a permutation only deals the rows out again: all groups together do not move
         everybody = sum(
             move * share for move, share in zip(moves, self.totals / self.totals.sum(), strict=True)
         )
         return self._largest(move - everybody for move in moves)
-
-    def _bridge(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
-        """Return a running sum of normals with each bin's standard deviation, less F times its end (b, m)."""
-        running = rng.standard_normal((b, len(self.ends))) * self.steps[g]
-        np.cumsum(running, axis=1, out=running)
-        running -= self.below * running[:, -1:].copy()
-        return running
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -463,7 +443,7 @@ class _Arrangement:
         ratio = np.where(known, square, square.sum(axis=0)) / np.where(known, mass, mass.sum(axis=0))
         return np.sqrt(ratio * np.diff(self.below, prepend=0.0) / self.totals[:, None])
 
-    def _drawn(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
+    def _from_everybody(self, g: int, b: int, rng: np.random.Generator) -> np.ndarray:
         """Return F of rows drawn from everybody, minus F, scaled to the group's own Σw²/W² (b, m)."""
         row = rng.integers(0, len(self.group), (b, self.counts[g]))
         m = len(self.ends)
@@ -483,19 +463,24 @@ def _scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarr
     each group and each class its own total in turn. Mean weights would not do: they differ also because
     one group has more rows of a heavy score, and that is what is being tested.
     """
-    counts = np.bincount(group)
-    one_of_each = np.zeros(len(counts))
-    one_of_each[group] = weight
-    if (weight == one_of_each[group]).all():
+    if (one_of_each := _weight_of_each(group, weight)) is not None:
         return one_of_each
+    k = group.max() + 1
     last = np.unique(ends[np.searchsorted(ends, np.linspace(0, len(group) - 1, CLASSES + 1)[1:])])
     m = len(last)
     into = group * m + np.repeat(np.arange(m), np.diff(last, prepend=-1))
-    rows = np.bincount(into, minlength=len(counts) * m).reshape(-1, m)
-    total = np.bincount(into, weight, len(counts) * m).reshape(-1, m)
-    c = np.full(len(counts), weight.mean())
+    rows = np.bincount(into, minlength=k * m).reshape(-1, m)
+    total = np.bincount(into, weight, k * m).reshape(-1, m)
+    c = np.full(k, weight.mean())
     for _ in range(MOST_TURNS):
         before, c = c, total.sum(axis=1) / (rows @ (total.sum(axis=0) / (c @ rows)))
         if np.abs(c - before).max() <= 1e-14 * c.max():
             break
     return c
+
+
+def _weight_of_each(code: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+    """Return the weight that all rows of each cell have; None where some cell has unequal ones."""
+    one_of_each = np.zeros(code.max() + 1)
+    one_of_each[code] = weight
+    return one_of_each if (weight == one_of_each[code]).all() else None

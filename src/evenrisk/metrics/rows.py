@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation import (
+    ArgumentError,
     check_alignment,
     check_binary,
     check_cells,
@@ -105,7 +106,7 @@ def scored_rows(
     score = check_scores(y_score)
     people = check_people(sensitive_features, sample_weight, len(score))
     if y_true is None and rule.needs_label:
-        raise ValueError(f"`y_true` is required under {rule.name}, got None")
+        raise ArgumentError("y_true", f"is required under {rule.name}, got None")
     y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
     rows = replace(people.with_labels(y).scored(score, rule), guess=guess)
     names = rule.cell_names([repr(name) for name in rows.groups])
@@ -134,11 +135,9 @@ class People:
         precision = score.dtype
         if precision == np.float16:
             score = score.astype(np.float32)  # differences of halves need more digits
-        group, weight, label = self.group, self.weight, self.label
-        if not weight.all():
-            kept = weight > 0
-            score, group, weight = score[kept], group[kept], weight[kept]
-            label = None if label is None else label[kept]
+        kept = slice(None) if self.weight.all() else self.weight > 0
+        score, group, weight = score[kept], self.group[kept], self.weight[kept]
+        label = None if self.label is None else self.label[kept]
         rule = check_parity(parity)
         code = cell_codes(rule, label, group, len(self.groups))
         return ScoredRows(rule, self.groups, score, code, weight, group, label, precision)
@@ -148,7 +147,7 @@ def check_people(sensitive_features: Any, sample_weight: Any, n: int) -> People:
     """Check the groups and weights of n rows; groups that have weight 0 alone are forgotten."""
     weight = check_weight(sample_weight, n)
     if sensitive_features is None:
-        raise ValueError("`sensitive_features` is required: the group of each row, got None")
+        raise ArgumentError("sensitive_features", "is required: the group of each row, got None")
     exponent = int(np.frexp(weight.max())[1])
     if abs(exponent) > 100:  # sums of squares would overflow or vanish; powers of two change no digit
         weight = np.ldexp(weight, -exponent)
@@ -165,7 +164,7 @@ def _labels(y_true: Any, pos_label: Any, *, at_least: int) -> tuple[np.ndarray |
     """
     if y_true is None:
         if pos_label is not None:
-            raise ValueError(f"`pos_label` needs `y_true`, got {pos_label!r} and no labels")
+            raise ArgumentError("pos_label", f"needs `y_true`, got {pos_label!r} and no labels")
         return None, ""
     if pos_label is not None:
         return check_positive(y_true, pos_label, "y_true", at_least=at_least)[0], ""

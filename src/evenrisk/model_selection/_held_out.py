@@ -90,7 +90,6 @@ class EtaEstimator:
 
     @classmethod
     def find(cls, estimator: Any) -> EtaEstimator:
-        """Find the one parameter `eta`."""
         if isinstance(estimator, type):
             raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
         parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
@@ -126,11 +125,11 @@ class EtaEstimator:
         self._refuse_without_routing(" and ".join(f"`{name}`" for name in metadata))
         return model.fit(given.X, given.y, **{self.prefix + name: value for name, value in metadata.items()})
 
-    def fit_through(self, given: FitInput, etas: list[float]) -> Any:
+    def fit_in_turn(self, given: FitInput, etas: list[float]) -> Any:
         """Fit all rows at each η in turn; the model has the user's settings but for the last η."""
         model = None
         for eta in etas:
-            with _quiet() if eta != etas[-1] else nullcontext():
+            with _ignore_repeated_warnings() if eta != etas[-1] else nullcontext():
                 model = self.fit(given, eta, model)
         if self.can_start_warm and model is not None:
             model.set_params(**{self.prefix + "warm_start": self.owner.warm_start})
@@ -251,7 +250,7 @@ class HeldOutScorer:
             delayed(_fit_and_score)(self.estimator, self.given, fold, eta, start)
             for fold, start in zip(self.folds, starts, strict=True)
         )
-        with _quiet():  # around the workers: in a thread the filters of all would change
+        with _ignore_repeated_warnings():  # around the workers: in a thread the filters of all would change
             done = Parallel(n_jobs=self.n_jobs)(jobs)
         if self.warm and self.estimator.can_start_warm:
             self.models[eta] = [model for model, _ in done]
@@ -269,7 +268,7 @@ class HeldOutScorer:
         self.started_at.clear()
         self.warm = False
 
-    def etas_through(self, eta: float) -> list[float]:
+    def etas_leading_to(self, eta: float) -> list[float]:
         """Return the η that the fits at this η came through; the first was fitted from scratch."""
         etas = [eta]
         while (before := self.started_at[etas[0]]) is not None:
@@ -291,7 +290,7 @@ def _fit_and_score(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _ignore_repeated_warnings() -> Iterator[None]:
     """Ignore warnings that the fit which the user gets raises once."""
     with warnings.catch_warnings():
         for category in RAISED_ONCE:

@@ -34,16 +34,16 @@ COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
 N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
 N_PERMUTATIONS = 200  # for the noise floor that a warning names
 FEW_PERMUTATIONS = 50  # to know whether a budget is below it, after every search
-RUNGS = 2  # per factor of ten, on the way up
-FINE_RUNGS = 4  # where a budget is out of reach: what few rows measure is rough
+RUNGS_PER_DECADE = 2  # per factor of ten, on the way up
+FINE_RUNGS_PER_DECADE = 4  # where a budget is out of reach: what few rows measure is rough
 PRECISION = 1.1  # ratio of two neighbouring η, the one too small and the other enough
-NEAR = 0.005  # a criterion this close to the best one is as good, at a smaller η
+AS_GOOD = 0.005  # a criterion this close to the best one is as good, at a smaller η
 REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more closely
 
 Criterion = Callable[[float], float]  # what must not exceed the budget, by η
 
 
-def _has(method: str) -> Any:
+def _if_model_has(method: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), method))
 
 
@@ -176,30 +176,31 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         self
             The fitted search.
         """
+        import pandas as pd
+
         estimator = EtaEstimator.find(self.estimator)
         self._check_parameters()
         given = FitInput(X, y, sensitive_features, sample_weight)
         if sensitive_features is None:
-            self._refuse_a_budget_without_groups()
+            if self.max_gap < 1:
+                raise MissingSensitiveFeatures(
+                    "`sensitive_features` is required for a budget below 1, got None with "
+                    f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
+                )
             eta, met = 0.0, True
             etas, path = [eta], {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
         else:
             rows = SearchRows.check(given, estimator, self.parity)
             search = _Search(self, estimator, rows)
             eta, met = search.find_eta()
-            etas, path, given = search.scorer.etas_through(eta), search.path, rows.given
-        model = estimator.fit_through(given, etas)
+            etas, path, given = search.scorer.etas_leading_to(eta), search.path, rows.given
+        model = estimator.fit_in_turn(given, etas)
         self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
-        self.path_ = _table(path)
-        self._resemble(model)
+        self.path_ = pd.DataFrame(
+            [{"eta": each} | path[each] for each in sorted(path)], columns=list(COLUMNS)
+        )
+        self._copy_attributes(model)
         return self
-
-    def _refuse_a_budget_without_groups(self) -> None:
-        if self.max_gap < 1:
-            raise MissingSensitiveFeatures(
-                "`sensitive_features` is required for a budget below 1, got None with "
-                f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
-            )
 
     def _check_parameters(self) -> None:
         check_fraction("max_gap", self.max_gap, one=True)
@@ -213,7 +214,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         if not low < high:
             raise ValueError(f"`eta_range` must be (low, high) with 0 < low < high, got {self.eta_range!r}")
 
-    def _resemble(self, model: Any) -> None:
+    def _copy_attributes(self, model: Any) -> None:
         """Take the fitted model over, with the attributes that scikit-learn asks for."""
         self.best_estimator_ = model
         self.classes_ = model.classes_
@@ -239,7 +240,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict(X))
 
-    @_has("predict_proba")
+    @_if_model_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return 1 − s and s, the risk, for each row, by the model found.
 
@@ -256,7 +257,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.predict_proba(X))
 
-    @_has("decision_function")
+    @_if_model_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the raw score of each row, by the model found.
 
@@ -278,14 +279,6 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags = get_tags(self.estimator).input_tags
         return tags
-
-
-def _table(path: dict[float, dict[str, float]]) -> Any:
-    """Return a table with one row per η tried, the smallest first."""
-    import pandas as pd
-
-    rows = [{"eta": eta} | path[eta] for eta in sorted(path)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 class _Search:
@@ -369,7 +362,7 @@ class _Search:
 
         A score that is nearly constant shows less by chance: the plain model's is taken.
         """
-        by_chance = self._floor(0.0, FEW_PERMUTATIONS) if self.settings.confidence is None else 0.0
+        by_chance = self._gap_by_chance(0.0, FEW_PERMUTATIONS) if self.settings.confidence is None else 0.0
         if self.settings.max_gap < by_chance:
             warn_user(
                 f"a held-out max gap of {self.path[eta]['max_gap']:.3f} meets the budget of "
@@ -385,11 +378,11 @@ class _Search:
             f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
             f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "
             f"On these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "
-            f"{self._floor(eta, N_PERMUTATIONS):.3f} by chance",
+            f"{self._gap_by_chance(eta, N_PERMUTATIONS):.3f} by chance",
             BudgetWarning,
         )
 
-    def _floor(self, eta: float, n_permutations: int) -> float:
+    def _gap_by_chance(self, eta: float, n_permutations: int) -> float:
         """Return the mean max gap that chance alone would show."""
         return self.profiles[eta].noise_floor(n_permutations, self.seed).mean
 
@@ -402,7 +395,7 @@ def _resamples(level: float) -> int:
 # measured, it falls with η by and large, not strictly. Rungs are 10^(k/2): two searches look at the same η.
 
 
-def rungs(low: float, high: float, per_decade: int = RUNGS) -> list[float]:
+def rungs(low: float, high: float, per_decade: int = RUNGS_PER_DECADE) -> list[float]:
     """Return low, high, and 10^(k/per_decade) for all k between them."""
     first = floor(log10(low) * per_decade + 1e-9) + 1
     last = ceil(log10(high) * per_decade - 1e-9) - 1
@@ -433,7 +426,7 @@ def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -
 
 def best_eta(criterion: Criterion, low: float, high: float) -> float:
     """Return the smallest η whose criterion is about as low as it gets, for a budget out of reach."""
-    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high, FINE_RUNGS))}
+    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high, FINE_RUNGS_PER_DECADE))}
     for _ in range(REFINEMENTS):
         best = min(tried, key=lambda eta: (tried[eta], eta))
         below = max((eta for eta in tried if 0 < eta < best), default=None)
@@ -443,4 +436,4 @@ def best_eta(criterion: Criterion, low: float, high: float) -> float:
                 middle = (neighbour * best) ** 0.5
                 tried[middle] = criterion(middle)
     least = min(tried.values())
-    return min(eta for eta, value in tried.items() if value <= least + NEAR)
+    return min(eta for eta, value in tried.items() if value <= least + AS_GOOD)

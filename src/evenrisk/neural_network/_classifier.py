@@ -23,14 +23,14 @@ from evenrisk._validation import (
 )
 from evenrisk.calibration import CALIBRATIONS
 from evenrisk.distances import DISTANCES, Distance
+from evenrisk.losses import LOGISTIC
 from evenrisk.neural_network._network import (
+    ACTIVATIONS,
     Layers,
     NetworkProblem,
-    check_activation,
     find_device,
     import_torch,
     layer_sizes,
-    log_loss_objective,
     raw_scores,
     to_sequential,
 )
@@ -46,10 +46,11 @@ from evenrisk.neural_network._training import (
     split_off,
     warn_if_not_converged,
 )
+from evenrisk.objective import Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity, make_cells
 
 SOLVERS = ("auto", "adam", "lbfgs")
-SMALL = 10_000  # rows: up to here "auto" takes all of them at once
+FULL_BATCH_ROWS = 10_000  # rows: up to here "auto" takes all of them at once
 EPOCHS, ITERATIONS = 30, 200  # max_iter=None
 
 
@@ -345,16 +346,16 @@ class FairMLPClassifier(PenalisedClassifier):
         check_flag("early_stopping", self.early_stopping)
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
         check_choice("solver", self.solver, SOLVERS)
-        check_activation(self.activation)
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
         layer_sizes(1, self.hidden_layer_sizes)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
-        if self.solver == "lbfgs" and (settings := self._settings_of_batches()):
+        if self.solver == "lbfgs" and (settings := self._mini_batch_settings()):
             raise ValueError(
                 f"`solver` must be 'adam' or 'auto' with {settings}, got 'lbfgs', which takes all rows"
             )
 
-    def _settings_of_batches(self) -> str:
+    def _mini_batch_settings(self) -> str:
         """Return the settings that only mean something in mini-batches, as text."""
         given = {
             "early_stopping": bool(self.early_stopping),
@@ -371,7 +372,7 @@ class FairMLPClassifier(PenalisedClassifier):
         data = super()._check_rows(X, y, sample_weight, sensitive_features)
         self.solver_ = self.solver
         if self.solver == "auto":
-            few = np.count_nonzero(data.weight) <= SMALL and not self._settings_of_batches()
+            few = np.count_nonzero(data.weight) <= FULL_BATCH_ROWS and not self._mini_batch_settings()
             self.solver_ = "lbfgs" if few else "adam"
         # a merged row is one person to the unbiased form, so mini-batches are made of rows as they came
         data = data.merge_equal_rows() if self.solver_ == "lbfgs" else data
@@ -385,8 +386,12 @@ class FairMLPClassifier(PenalisedClassifier):
 
     def _problem(self, data: TrainingData) -> NetworkProblem:
         """Return mean log loss + alpha/2·Σ‖W‖² + eta·E_f, a function of all weights and intercepts."""
+        weight = data.weight.astype(np.float64)
+        penalty = None
+        if data.cells is not None:
+            penalty = Penalty(self._distance, data.cells._replace(weight=weight))
         return NetworkProblem(
-            log_loss_objective(data, self._distance, float(self.eta)),
+            ScoreObjective(LOGISTIC, data.y, weight, penalty, float(self.eta)),
             data.X,
             layer_sizes(data.X.shape[1], self.hidden_layer_sizes),
             activation=self.activation,

@@ -8,6 +8,7 @@ coefs[i] (fan_in, fan_out) and intercepts[i] (fan_out,) of layer i, scikit-learn
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -15,18 +16,28 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice, check_number, install_hint
+from evenrisk._validation import check_number, install_hint
 from evenrisk._xp import is_sparse, sigmoid
-from evenrisk.distances import Distance
-from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
 
 # Rows scored at a time, padded to this number: BLAS adds up in another order at the edges of its tiles, and
 # equal rows must tie. All usual heights of a tile divide 96.
 TILE = 96
 
-ACTIVATIONS = ("relu", "tanh", "logistic", "identity")
+
+class Activation(NamedTuple):
+    """What hidden units do to their input, in NumPy and as the name of a module in torch.nn."""
+
+    function: Callable[[np.ndarray], np.ndarray]
+    module: str
+
+
+ACTIVATIONS = {
+    "relu": Activation(lambda h: np.maximum(h, 0), "ReLU"),
+    "tanh": Activation(np.tanh, "Tanh"),
+    "logistic": Activation(sigmoid, "Sigmoid"),
+    "identity": Activation(lambda h: h, "Identity"),
+}
 
 
 class Layers(NamedTuple):
@@ -44,7 +55,7 @@ class Layers(NamedTuple):
         return cls(coefs, [np.zeros(b) for _, b in shapes])
 
     @classmethod
-    def unflat(cls, theta: np.ndarray, sizes: tuple[int, ...]) -> Layers:
+    def from_flat(cls, theta: np.ndarray, sizes: tuple[int, ...]) -> Layers:
         """Return the layers that θ holds, as views of it."""
         coefs, intercepts, at = [], [], 0
         for a, b in pairwise(sizes):
@@ -71,16 +82,12 @@ def layer_sizes(n_features: int, hidden_layer_sizes: Any) -> tuple[int, ...]:
     return (n_features, *units, 1)
 
 
-def check_activation(activation: Any) -> str:
-    """Return the name of an activation, or raise."""
-    return check_choice("activation", activation, ACTIVATIONS)
-
-
 def raw_scores(X: Any, layers: Layers, activation: str) -> np.ndarray:
     """Return g (n,) in float64. A row's score does not depend on the rows beside it, not by one bit."""
     n = X.shape[0]
     g = np.empty(n)
     coefs = [W.astype(np.float64, copy=False) for W in layers.coefs]
+    activate = ACTIVATIONS[activation].function
     for start in range(0, n, TILE):
         h = X[start : start + TILE]
         h = h.toarray() if is_sparse(h) else h
@@ -89,18 +96,10 @@ def raw_scores(X: Any, layers: Layers, activation: str) -> np.ndarray:
             h = np.concatenate([h, np.zeros((TILE - rows, h.shape[1]), dtype=h.dtype)])
         h = np.ascontiguousarray(h, dtype=np.float64)
         for W, b in zip(coefs[:-1], layers.intercepts[:-1], strict=True):
-            h = _activate(h @ W + b, activation)
+            h = activate(h @ W + b)
         # one column is a matrix–vector product, which has no tiles
         g[start : start + rows] = np.einsum("ij,j->i", h, coefs[-1][:, 0])[:rows] + layers.intercepts[-1][0]
     return g
-
-
-def _activate(h: np.ndarray, activation: str) -> np.ndarray:
-    if activation == "relu":
-        return np.maximum(h, 0)
-    if activation == "tanh":
-        return np.tanh(h)
-    return sigmoid(h) if activation == "logistic" else h
 
 
 def import_torch() -> Any:
@@ -143,11 +142,10 @@ def from_tensors(tensors: list[Any]) -> Layers:
 def torch_scores(X: Any, tensors: list[Any], activation: str) -> Any:
     """Return g (n,) as a function of the tensors that autograd can differentiate."""
     torch = import_torch()
-    act = {"relu": torch.relu, "tanh": torch.tanh, "logistic": torch.sigmoid}.get(activation)
+    activate = getattr(torch.nn, ACTIVATIONS[activation].module)()
     h = X
     for i in range(0, len(tensors) - 2, 2):
-        h = torch.addmm(tensors[i + 1], h, tensors[i])
-        h = h if act is None else act(h)
+        h = activate(torch.addmm(tensors[i + 1], h, tensors[i]))
     return torch.addmm(tensors[-1], h, tensors[-2])[:, 0]
 
 
@@ -155,7 +153,7 @@ def to_sequential(layers: Layers, activation: str) -> Any:
     """Return an nn.Sequential with the same raw scores, (n, d) → (n, 1)."""
     torch = import_torch()
     nn = torch.nn
-    make = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid, "identity": nn.Identity}[activation]
+    make = getattr(nn, ACTIVATIONS[activation].module)
     modules: list[Any] = []
     for W, b in zip(layers.coefs, layers.intercepts, strict=True):
         dtype = getattr(torch, str(W.dtype))
@@ -169,14 +167,6 @@ def to_sequential(layers: Layers, activation: str) -> Any:
 
 
 # ---------------------------------------------------------------- what is minimised
-
-
-def log_loss_objective(data: TrainingData, distance: Distance, eta: float) -> ScoreObjective:
-    """Return mean log loss + η·E_f in the scores, in float64."""
-    weight = data.weight.astype(np.float64)
-    cells = None if data.cells is None else data.cells._replace(weight=weight)
-    penalty = None if cells is None else Penalty(distance, cells)
-    return ScoreObjective(LOGISTIC, data.y, weight, penalty, eta)
 
 
 class NetworkProblem:
@@ -206,7 +196,7 @@ class NetworkProblem:
         """Return F(θ) and ∂F/∂θ."""
         torch = import_torch()
         X = self.on_device.X
-        tensors = to_tensors(Layers.unflat(theta, self.sizes), torch.float64, X.device)
+        tensors = to_tensors(Layers.from_flat(theta, self.sizes), torch.float64, X.device)
         g = torch_scores(X, tensors, self.activation)
         if X.is_cpu:  # NumPy, which works on blocks that stay in cache, is faster here
             value, slope = self.scores(g.detach().numpy())
@@ -229,12 +219,12 @@ class NetworkProblem:
 
     def raw_scores(self, theta: np.ndarray) -> np.ndarray:
         """Return g (n,)."""
-        return raw_scores(self.X, Layers.unflat(theta, self.sizes), self.activation)
+        return raw_scores(self.X, Layers.from_flat(theta, self.sizes), self.activation)
 
     def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
         """Return `coefs_` and `intercepts_` in the dtype of X, for raw scores slope·g(θ) + intercept."""
         dtype = self.X.dtype
-        layers = Layers.unflat(theta.astype(dtype), self.sizes)
+        layers = Layers.from_flat(theta.astype(dtype), self.sizes)
         last = (slope * layers.coefs[-1]).astype(dtype)
         b = np.array([slope * float(layers.intercepts[-1][0]) + intercept], dtype=dtype)
         return {
@@ -255,8 +245,7 @@ class RowsOnDevice:
     @cached_property
     def X(self) -> Any:
         """The features (n, d), dense."""
-        X = self._X.toarray() if is_sparse(self._X) else self._X
-        return self._moved(X, "float64")
+        return self._moved(self._X.toarray() if is_sparse(self._X) else self._X, "float64")
 
     @cached_property
     def scores(self) -> ScoreObjective:

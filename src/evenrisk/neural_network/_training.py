@@ -43,11 +43,12 @@ from evenrisk.solvers import Solution, lbfgs
 
 ON_THE_WAY = 20  # iterations of L-BFGS at an η not asked for
 LATER = 1 / 3  # of the epochs: what the next η of a path needs
-RAMP = 0.3  # of the epochs, in which η grows to its value
-SLOWEST = 0.02  # of the learning rate: where it has fallen to in the last epoch
-LEAST_ROWS, MOST_ROWS, PER_EPOCH = 128, 2048, 12  # "auto": about PER_EPOCH batches, of so many rows each
+RAMP_SHARE = 0.3  # of the epochs, in which η grows to its value
+LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the last epoch
+BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
+LEAST_ROWS, MOST_ROWS = 128, 2048
 CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
-SOME = 1000  # rows whose scores are looked at when a piece is done
+CHECKED_ROWS = 1000  # whose scores are looked at when a piece is done
 
 AdamState = dict[int, dict[str, np.ndarray]]  # of each tensor: steps and running means
 
@@ -162,7 +163,7 @@ def adam_path(
 ) -> Iterator[NetworkPoint]:
     """Yield the network trained at each η; `held_out` has the rows that say when to stop."""
     for eta in sorted(set(etas)):
-        trainer = Trainer(Layers.unflat(theta, problem.sizes), batches, parity_loss, settings)
+        trainer = Trainer(Layers.from_flat(theta, problem.sizes), batches, parity_loss, settings)
         watched = None if held_out is None else held_out.with_eta(eta)
         layers, curve, best = trainer.train(eta, ramp=not started, held_out=watched)
         theta, n_iter = layers.flat(), len(curve)
@@ -195,10 +196,10 @@ class Trainer:
         """
         s, self.final_eta = self.settings, eta
         curve: list[float] = []
-        n_ramp = int(RAMP * s.n_epochs) if ramp and eta > 0 else 0
+        n_ramp = int(RAMP_SHARE * s.n_epochs) if ramp and eta > 0 else 0
         best, kept, idle = np.inf, None, 0
         for epoch in range(s.n_epochs):
-            slower = 1 - (1 - SLOWEST) * epoch / max(s.n_epochs - 1, 1)
+            slower = 1 - (1 - LAST_RATE_SHARE) * epoch / max(s.n_epochs - 1, 1)
             curve.append(self.epoch(eta * min(1.0, (epoch + 1) / (n_ramp + 1)), s.learning_rate * slower))
             value = curve[-1]
             if held_out is not None:
@@ -231,7 +232,7 @@ class Trainer:
 
     def check_finite(self, eta: float) -> None:
         """Refuse weights that the last step has made useless, as seen by some rows."""
-        g = torch_scores(self.batches.first(SOME), self.tensors, self.settings.activation)
+        g = torch_scores(self.batches.first(CHECKED_ROWS), self.tensors, self.settings.activation)
         if not bool(g.isfinite().all()):
             raise self._diverged(eta)
 
@@ -336,7 +337,6 @@ class MiniBatches:
         return np.array_split(self.rng.permutation(self.n), -(-self.n // self.size))
 
     def first(self, n: int) -> Any:
-        """Return the features of the first rows."""
         return self._dense(slice(n)) if is_sparse(self.X) else self.X[:n]
 
     def _batch(self, X: Any, rows: Any, by_cells: bool) -> MiniBatch:
@@ -355,7 +355,7 @@ def rows_in_batch(batch_size: Any, n: int) -> int:
     if batch_size is None:
         return n
     if isinstance(batch_size, str):
-        batch_size = min(max(n // PER_EPOCH, LEAST_ROWS), MOST_ROWS)
+        batch_size = min(max(n // BATCHES_PER_EPOCH, LEAST_ROWS), MOST_ROWS)
     return min(int(batch_size), n)
 
 

@@ -8,8 +8,8 @@ norm:
 
 Where all weights are equal this is the mean over pairs of *different* rows (a U-statistic), whose expectation
 does not depend on the size of the batch. Where they are not it still depends on differences of scores alone.
-The second term is a comparison with a cell of nothing, ψ = 0. So all of it is the core's penalty with a few
-more pairs, less the sum of the third.
+The second term is a comparison with a zero cell, ψ = 0. So all of it is the core's penalty with a few more
+pairs, less the sum of the third.
 
 Conventions
 -----------
@@ -21,7 +21,6 @@ torch's; weights are in units of 2^exponent, see `_memory`.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any, NamedTuple
@@ -34,11 +33,11 @@ from evenrisk._validation import check_flag, check_member, check_number, refuse_
 from evenrisk._xp import Array, Cells, Sums, as_index, cast, concat, namespace, take, to_numpy
 from evenrisk.distances import DISTANCES, Distance, cell_sum, cell_weights, penalty
 from evenrisk.nn._memory import CellMemory, in_units, magnitude
-from evenrisk.nn._workers import Graft, largest, summed, workers
+from evenrisk.nn._workers import KnownGradient, Workers
 from evenrisk.parity import PARITIES, Parity, cell_codes, group_pairs
 
-HALF = (torch.float16, torch.bfloat16)
-ENOUGH = 1e-3  # of W²: what W² − W2 is above in a cell that is more than one row
+HALF_PRECISION = (torch.float16, torch.bfloat16)
+MORE_THAN_ONE_ROW = 1e-3  # of W²: what W² − W2 is above in a cell that is more than one row
 
 
 class ParityLoss(nn.Module):
@@ -113,11 +112,11 @@ class ParityLoss(nn.Module):
         self.n_groups = int(check_number("n_groups", n_groups, low=2, whole=True))
         self.unbiased = _check_unbiased(unbiased, self.distance)
         size = int(check_number("memory", memory, low=0, whole=True))
-        self.process_group = process_group
+        self._workers = Workers(process_group)
         n_strata = len(self.parity.strata)
         self.n_cells = n_strata * self.n_groups
         self._comparison = BatchComparison(
-            self.distance, n_strata, self.n_groups, self.unbiased, process_group
+            self.distance, n_strata, self.n_groups, self.unbiased, self._workers
         )
         self.register_buffer("pairs", torch.from_numpy(self._comparison.pairs), persistent=False)
         self.register_buffer(
@@ -125,13 +124,10 @@ class ParityLoss(nn.Module):
         )
         self.memory = CellMemory(self.n_cells, size) if size else None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ParityLoss:
-        if self.process_group is not None:
-            memo[id(self.process_group)] = self.process_group  # a handle that cannot be copied
-        new = self.__class__.__new__(self.__class__)
-        memo[id(self)] = new
-        new.__dict__ = deepcopy(self.__dict__, memo)
-        return new
+    @property
+    def process_group(self) -> Any:
+        """The processes of ``torch.distributed`` to add up over; None is all of them."""
+        return self._workers.group
 
     def extra_repr(self) -> str:
         settings = f"parity={self.parity.name!r}, n_groups={self.n_groups}, unbiased={self.unbiased}"
@@ -168,35 +164,35 @@ class ParityLoss(nn.Module):
                 value = torch.tensor(float(number), dtype=batch.g.dtype, device=batch.g.device)
                 gradient = torch.from_numpy(row_gradient).to(batch.g)
             if memory is not None:
-                memory.remember(*rows, self.process_group)
+                memory.remember(*rows, self._workers)
         if not (torch.is_grad_enabled() and scores.requires_grad):
             return value
-        return Graft.apply(scores, value, gradient.reshape(scores.shape), self.process_group)
+        return KnownGradient.apply(scores, value, gradient.reshape(scores.shape), self._workers)
 
     def _on_host(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
-        if not sound_rows(batch, self.n_groups).all():
-            raise_unsound(batch, self.n_groups)
+        if not valid_rows(batch, self.n_groups).all():
+            raise_invalid(batch, self.n_groups)
         rows = self._in_units(*cells_and_weights(batch, self.cell_of.cpu().numpy(), self.n_groups), memory)
         return rows, *self._evaluate(rows, self.pairs.cpu().numpy(), memory)
 
     def _on_device(self, batch: ScoreBatch, memory: CellMemory | None) -> tuple[WeightedScores, Array, Array]:
         device = batch.g.device
-        sound = sound_rows(batch, self.n_groups)
-        all_sound = sound.all()
+        valid = valid_rows(batch, self.n_groups)
+        all_valid = valid.all()
         with torch.autocast(device.type, enabled=False):
-            laid = cells_and_weights(zeroed(batch, sound), self.cell_of.to(device), self.n_groups)
-            rows = self._in_units(*laid, memory)
+            checked = cells_and_weights(zeroed(batch, valid), self.cell_of.to(device), self.n_groups)
+            rows = self._in_units(*checked, memory)
             value, gradient = self._evaluate(rows, self.pairs.to(device), memory)
         if torch.compiler.is_compiling():  # a look at values would break the graph
-            value = torch.where(all_sound, value, torch.nan)
-            gradient = torch.where(all_sound, gradient, torch.nan)
-        elif not bool(all_sound):  # the one time that the host waits: all kernels are queued
-            raise_unsound(batch, self.n_groups)
+            value = torch.where(all_valid, value, torch.nan)
+            gradient = torch.where(all_valid, gradient, torch.nan)
+        elif not bool(all_valid):  # the one time that the host waits: all kernels are queued
+            raise_invalid(batch, self.n_groups)
         return rows, value, gradient
 
     def _in_units(self, g: Array, code: Array, weight: Array, memory: CellMemory | None) -> WeightedScores:
         """Return the rows with weights in units of the largest one of all processes and the memory."""
-        exponent = largest(magnitude(weight), self.process_group)
+        exponent = self._workers.max(magnitude(weight))
         if memory is not None:
             exponent = namespace(exponent).maximum(exponent, memory.magnitude(g))
         return WeightedScores(g, code, in_units(weight, exponent, g.dtype), exponent)
@@ -311,30 +307,29 @@ def _tensor(name: str, values: Any) -> Tensor:
 
 def _widened(x: Tensor) -> Tensor:
     """Return x, half precision as float32: it cannot count to 2049."""
-    return x.float() if x.dtype in HALF else x
+    return x.float() if x.dtype in HALF_PRECISION else x
 
 
-def sound_rows(batch: ScoreBatch, n_groups: int) -> Array:
+def valid_rows(batch: ScoreBatch, n_groups: int) -> Array:
     """Return which rows have a finite score, a code in range, a label 0 or 1 and a finite weight ≥ 0 (n,)."""
     xp = namespace(batch.g)
-    sound = xp.isfinite(batch.g) & (batch.group >= 0) & (batch.group < n_groups)
+    valid = xp.isfinite(batch.g) & (batch.group >= 0) & (batch.group < n_groups)
     if batch.y is not None:
-        sound = sound & ((batch.y == 0) | (batch.y == 1))
+        valid = valid & ((batch.y == 0) | (batch.y == 1))
     if batch.weight is not None:
-        sound = sound & xp.isfinite(batch.weight) & (batch.weight >= 0)
-    return sound
+        valid = valid & xp.isfinite(batch.weight) & (batch.weight >= 0)
+    return valid
 
 
-def zeroed(batch: ScoreBatch, sound: Array) -> ScoreBatch:
-    """Return zeros for rows that are not sound: on a device they are reported after the work is queued."""
+def zeroed(batch: ScoreBatch, valid: Array) -> ScoreBatch:
+    """Return zeros for rows that are not valid: on a device they are reported after the work is queued."""
     xp = namespace(batch.g)
-    g, group, y = (None if x is None else xp.where(sound, x, xp.zeros_like(x)) for x in batch[:3])
+    g, group, y = (None if x is None else xp.where(valid, x, xp.zeros_like(x)) for x in batch[:3])
     weight = xp.ones_like(batch.g) if batch.weight is None else batch.weight
-    return ScoreBatch(g, group, y, xp.where(sound, weight, xp.zeros_like(weight)))
+    return ScoreBatch(g, group, y, xp.where(valid, weight, xp.zeros_like(weight)))
 
 
 def cells_and_weights(batch: ScoreBatch, cell_of: Array, n_groups: int) -> tuple[Array, Array, Array]:
-    """Return score, cell and weight of each row."""
     xp = namespace(batch.g)
     row = as_index(batch.group)
     row = row if batch.y is None else row + n_groups * as_index(batch.y)
@@ -342,8 +337,7 @@ def cells_and_weights(batch: ScoreBatch, cell_of: Array, n_groups: int) -> tuple
     return batch.g, cell_of[row], weight
 
 
-def raise_unsound(batch: ScoreBatch, n_groups: int) -> None:
-    """Raise the error of a row that is not sound."""
+def raise_invalid(batch: ScoreBatch, n_groups: int) -> None:
     g, group, y, weight = batch.on_host()
     finite = namespace(g).isfinite(g)
     if not finite.all():
@@ -386,14 +380,14 @@ class BatchComparison:
     n_strata: int
     n_groups: int
     unbiased: bool
-    group: Any  # the processes to add up over
+    workers: Workers  # to add up over
 
     @property
     def pairs(self) -> np.ndarray:
-        """(q, 2) cells; where unbiased, then each cell and the cell of nothing, which is the last."""
+        """(q, 2) cells; where unbiased, then each cell and the zero cell, which is the last."""
         n_cells = self.n_strata * self.n_groups
-        nothing = [(cell, n_cells) for cell in range(n_cells)] if self.unbiased else []
-        return np.array(group_pairs(self.n_strata, self.n_groups) + nothing)
+        with_zero_cell = [(cell, n_cells) for cell in range(n_cells)] if self.unbiased else []
+        return np.array(group_pairs(self.n_strata, self.n_groups) + with_zero_cell)
 
     def evaluate(
         self, g: Array, cells: Cells, memory: CellMemory | None, exponent: Array
@@ -405,7 +399,7 @@ class BatchComparison:
         batch = known = self._over_workers(self._sums(placed, cells, norm))
         if memory is not None:
             present = batch.w * batch.w / _safe(batch.w2)
-            scores, code, weight = memory.filling(g, present, exponent)
+            scores, code, weight = memory.rows_to_fill(g, present, exponent)
             remembered = cells._replace(code=code, weight=weight)
             recalled = self.distance.prepare(scores - shift)
             known = known.plus(self._sums(recalled, remembered, self._norms(recalled)[0]))
@@ -421,7 +415,7 @@ class BatchComparison:
         if not self.distance.traits.two_moments:
             return 0.0
         xp = namespace(g)
-        total = summed(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]), self.group)
+        total = self.workers.sum(xp.stack([xp.sum(cells.weight * g), xp.sum(cells.weight)]))
         return total[0] / _safe(total[1])
 
     def _norms(self, placed: Any) -> tuple[Array, Array]:
@@ -438,10 +432,10 @@ class BatchComparison:
 
     def _over_workers(self, sums: BatchSums) -> BatchSums:
         """Return the sums of all processes, added up in one message."""
-        if workers(self.group) < 2:
+        if len(self.workers) < 2:
             return sums
         xp = namespace(sums.w)
-        flat = summed(concat([xp.reshape(x, (-1,)) for x in sums], 0), self.group)
+        flat = self.workers.sum(concat([xp.reshape(x, (-1,)) for x in sums], 0))
         n_cells, p = sums.psi.shape
         rest = xp.reshape(flat[n_cells * p :], (3, n_cells))
         return BatchSums(xp.reshape(flat[: n_cells * p], (n_cells, p)), rest[0], rest[1], rest[2])
@@ -454,7 +448,7 @@ class BatchComparison:
         valid = self._valid(known)
         stratum = xp.reshape(valid, (self.n_strata, self.n_groups))
         others = xp.reshape(xp.sum(stratum, axis=1)[:, None] - stratum, (-1,))
-        compared = self._share * valid * others  # (c,) the weight of all pairs that a cell is in
+        compared = self._pair_weight * valid * others  # (c,) the weight of all pairs that a cell is in
         noise = compared * known.w2 / _safe(known.w * known.w - known.w2)
         value, D = self._penalty(known, valid, noise, pairs)
         value = value - xp.sum(noise * known.own / _safe(known.w))
@@ -465,7 +459,7 @@ class BatchComparison:
         return value, D, -noise / _safe(batch.w)
 
     @property
-    def _share(self) -> float:
+    def _pair_weight(self) -> float:
         """The weight of one pair: the mean over pairs, summed over strata."""
         return 2 / (self.n_groups * (self.n_groups - 1))
 
@@ -473,10 +467,11 @@ class BatchComparison:
         """Return 1 for cells that can be compared, else 0: the unbiased form and a variance need two rows."""
         square = known.w * known.w
         needs_two = self.unbiased or self.distance.traits.two_moments
-        return cast(square - known.w2 > ENOUGH * square if needs_two else square > 0, known.w.dtype)
+        comparable = square - known.w2 > MORE_THAN_ONE_ROW * square if needs_two else square > 0
+        return cast(comparable, known.w.dtype)
 
     def _penalty(
-        self, known: BatchSums, valid: Array, with_nothing: Array, pairs: Array
+        self, known: BatchSums, valid: Array, with_zero_cell: Array, pairs: Array
     ) -> tuple[Array, Array]:
         """Return the core's penalty and its derivative in psi; a cell that cannot be compared is all ones."""
         xp = namespace(valid)
@@ -484,10 +479,10 @@ class BatchComparison:
         psi = xp.where(there[:, None], known.psi, xp.ones_like(known.psi))
         w = xp.where(there, known.w, xp.ones_like(known.w))
         between = pairs[: len(pairs) - self.unbiased * len(w)]
-        pair_weight = self._share * valid[between[:, 0]] * valid[between[:, 1]]
+        pair_weight = self._pair_weight * valid[between[:, 0]] * valid[between[:, 1]]
         if self.unbiased:
             psi, w = concat([psi, xp.zeros_like(psi[:1])], 0), concat([w, xp.ones_like(w[:1])], 0)
-            pair_weight = concat([pair_weight, with_nothing], 0)
+            pair_weight = concat([pair_weight, with_zero_cell], 0)
         cells = Cells(None, None, w.shape[0], pairs, pair_weight)
         value, D = penalty(self.distance, Sums(psi, w, w), cells)
         return value, D[: valid.shape[0]]

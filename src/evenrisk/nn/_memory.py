@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from evenrisk._xp import Array, arange, argsort, as_array, as_index, cast, cumsum, namespace, segment_sum
-from evenrisk.nn._workers import gathered
+from evenrisk.nn._workers import Workers
 
 LOWEST = -1022.0  # exponent of float64's least normal number
 
@@ -40,11 +40,11 @@ class CellMemory(nn.Module):
     def extra_repr(self) -> str:
         return f"n_cells={self.n_cells}, size={self.size}"
 
-    def remember(self, g: Array, code: Array, weight: Array, exponent: Array, group: Any = None) -> None:
+    def remember(self, g: Array, code: Array, weight: Array, exponent: Array, workers: Workers) -> None:
         """Put the rows of a batch, of all processes, before those remembered. Weights are in units of 2ᵉ."""
         new = newest(g, code, weight, self.n_cells, self.size)
         old = self.recalled(g, exponent)
-        scores, weight = reduce(_onto, gathered(new, group), old)
+        scores, weight = reduce(_prepended, workers.gather(new), old)
         more = magnitude(weight.reshape(-1))  # what was heaviest may have gone
         rows = namespace(g).stack([scores, in_units(weight, more, g.dtype)])
         rows = torch.as_tensor(rows).to(self.recent)
@@ -72,7 +72,7 @@ class CellMemory(nn.Module):
             return rows.astype(like.dtype), unit
         return self.recent.to(like), self.exponent.to(like.device, torch.float64)
 
-    def filling(self, like: Array, present: Array, exponent: Array) -> tuple[Array, Array, Array]:
+    def rows_to_fill(self, like: Array, present: Array, exponent: Array) -> tuple[Array, Array, Array]:
         """Return scores, cells and weights that fill each cell with `present` (c,) rows up to `size`."""
         xp = namespace(like)
         scores, weight = self.recalled(like, exponent)
@@ -98,7 +98,7 @@ def newest(g: Array, code: Array, weight: Array, n_cells: int, size: int) -> Arr
     return xp.where(there, rows, 0 * rows)
 
 
-def _onto(old: Array, new: Array) -> Array:
+def _prepended(old: Array, new: Array) -> Array:
     """Return new rows before old ones, as many as fit."""
     xp = namespace(new)
     at = arange(new.shape[2], new) - xp.sum(as_index(new[1] > 0), axis=1)[:, None]

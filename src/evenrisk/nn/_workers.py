@@ -1,4 +1,4 @@
-"""Sums over the processes of torch.distributed."""
+"""The processes of torch.distributed, and a value whose gradient is known already."""
 
 from __future__ import annotations
 
@@ -10,42 +10,46 @@ from torch import Tensor, distributed
 from evenrisk._xp import Array
 
 
-def workers(group: Any = None) -> int:
-    """Return how many processes share the batch."""
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 1
-    return int(distributed.get_world_size(group))
+class Workers:
+    """The processes that share a batch: those of a process group, or all of them for None."""
+
+    def __init__(self, group: Any = None) -> None:
+        self.group = group
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Workers:
+        return self  # a process group is a handle, which cannot be copied
+
+    def __len__(self) -> int:
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return 1
+        return int(distributed.get_world_size(self.group))
+
+    def sum(self, x: Array) -> Array:
+        """Return Σ x over all processes."""
+        return self._reduced(x, "SUM")
+
+    def max(self, x: Array) -> Array:
+        """Return the largest x of all processes."""
+        return self._reduced(x, "MAX")
+
+    def _reduced(self, x: Array, operation: str) -> Array:
+        if len(self) < 2:
+            return x
+        total = torch.as_tensor(x).clone()
+        distributed.all_reduce(total, op=getattr(distributed.ReduceOp, operation), group=self.group)
+        return total if isinstance(x, Tensor) else total.numpy()
+
+    def gather(self, x: Array) -> list[Array]:
+        """Return the x of all processes, in the order of their ranks."""
+        if len(self) < 2:
+            return [x]
+        mine = torch.as_tensor(x).contiguous()
+        every = [torch.empty_like(mine) for _ in range(len(self))]
+        distributed.all_gather(every, mine, group=self.group)
+        return every if isinstance(x, Tensor) else [one.numpy() for one in every]
 
 
-def summed(x: Array, group: Any = None) -> Array:
-    """Return Σ x over all processes; x itself where there is one."""
-    if workers(group) < 2:
-        return x
-    total = torch.as_tensor(x).clone()
-    distributed.all_reduce(total, group=group)
-    return total if isinstance(x, Tensor) else total.numpy()
-
-
-def largest(x: Array, group: Any = None) -> Array:
-    """Return the largest x of all processes; x itself where there is one."""
-    if workers(group) < 2:
-        return x
-    top = torch.as_tensor(x).clone()
-    distributed.all_reduce(top, op=distributed.ReduceOp.MAX, group=group)
-    return top if isinstance(x, Tensor) else top.numpy()
-
-
-def gathered(x: Array, group: Any = None) -> list[Array]:
-    """Return the x of all processes, in the order of their ranks."""
-    if workers(group) < 2:
-        return [x]
-    mine = torch.as_tensor(x).contiguous()
-    every = [torch.empty_like(mine) for _ in range(workers(group))]
-    distributed.all_gather(every, mine, group=group)
-    return every if isinstance(x, Tensor) else [one.numpy() for one in every]
-
-
-class Graft(torch.autograd.Function):
+class KnownGradient(torch.autograd.Function):
     """A value whose gradient in the scores is known already.
 
     Every process has the same value, that of all processes' scores. What is differentiated is the sum of
@@ -53,9 +57,9 @@ class Graft(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, scores: Tensor, value: Tensor, gradient: Tensor, group: Any) -> Tensor:
+    def forward(context: Any, scores: Tensor, value: Tensor, gradient: Tensor, workers: Workers) -> Tensor:
         context.save_for_backward(gradient)
-        context.group, context.dtype = group, scores.dtype
+        context.workers, context.dtype = workers, scores.dtype
         return value.clone()
 
     @staticmethod
@@ -65,4 +69,4 @@ class Graft(torch.autograd.Function):
                 "ParityLoss can be differentiated once, got a backward pass of create_graph=True"
             )
         (gradient,) = context.saved_tensors
-        return (summed(factor, context.group) * gradient).to(context.dtype), None, None, None
+        return (context.workers.sum(factor) * gradient).to(context.dtype), None, None, None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +13,11 @@ from evenrisk._files import replacing, write_text
 from evenrisk.metrics import risk_distribution, threshold_profile
 from evenrisk.paper.protocol import COLUMNS, GRID, PARITIES, Row, zafar_name
 from evenrisk.paper.summary import Experiment
+from evenrisk.paper.tables import csv_text
 
 # no date, fixed ids in the SVG
-_DETERMINISTIC = {"svg.hashsalt": "evenrisk", "svg.fonttype": "path", "axes.titlesize": "medium"}
+_DETERMINISTIC = {"svg.hashsalt": "evenrisk", "svg.fonttype": "path"}
+_LOOK = {"axes.titlesize": "medium", "axes.spines.top": False, "axes.spines.right": False}
 # Okabe and Ito's palette: the classifier gives the colour, the approximation the dash
 COLORS = {
     "Baseline": "#000000",
@@ -73,7 +73,7 @@ def parity_curves(experiment: Experiment, folder: Path) -> None:
         for parity in PARITIES
         for method in experiment.methods(parity)
     }
-    floors = {parity: _noise_floor(experiment, parity) for parity in PARITIES}
+    floors = {parity: experiment.by_chance(parity, "curve") for parity in PARITIES}
     for name, shown in CURVE_FIGURES.items():
         some = {key: values for key, values in curves.items() if shown is None or key[1] in shown}
         with _figure((11, 5.2 if shown is None else 4.4)) as figure:
@@ -81,7 +81,8 @@ def parity_curves(experiment: Experiment, folder: Path) -> None:
             _save(figure, folder, name)
     rows: CsvRows = []
     for (parity, method), values in curves.items():
-        rows += [[parity, method, f"{t:.3f}", *each] for t, *each in zip(GRID, *mean_sd(values), strict=True)]
+        mean, sd = mean_and_sd(values)
+        rows += [[parity, method, f"{t:.3f}", *each] for t, *each in zip(GRID, mean, sd, strict=True)]
     for parity, (mean, p95) in floors.items():
         rows += [[parity, "chance", f"{t:.3f}", *each] for t, *each in zip(GRID, mean, p95, strict=True)]
     _save_csv(folder, "parity_curves", ["parity", "method", "threshold", "gap_mean", "gap_sd_or_p95"], rows)
@@ -110,18 +111,12 @@ def _curves(experiment: Experiment, parity: str, method: str) -> np.ndarray:
     )
 
 
-def _noise_floor(experiment: Experiment, parity: str) -> NoiseFloor:
-    """Return mean and 95 % point of the gap by chance at each threshold, averaged over splits."""
-    values = np.array([split[f"{parity}/chance/curve"] for split in experiment.splits])
-    return values.mean(axis=(0, 1)), np.quantile(values, 0.95, axis=1).mean(axis=0)
-
-
 def _draw_curve_panel(ax: Any, curves: dict[str, np.ndarray], floor: NoiseFloor) -> None:
     ax.axvspan(*PAPER_RANGE, color="#f4f4f4", lw=0, zorder=0)
     chance = {"facecolor": "none", "edgecolor": "#777777", "hatch": "//////", "linewidth": 0.5}
     ax.fill_between(GRID, floor[0], floor[1], label="by chance: mean to 95 % point", **chance)
     for method, values in curves.items():
-        mean, sd = mean_sd(values)
+        mean, sd = mean_and_sd(values)
         line = style(method)
         if method in BANDS:
             shade = {"color": line["color"], "alpha": 0.15, "lw": 0}
@@ -129,7 +124,6 @@ def _draw_curve_panel(ax: Any, curves: dict[str, np.ndarray], floor: NoiseFloor)
         ax.plot(GRID, mean, label=method, **line)
     ax.set_xlabel("threshold on the risk score (shaded: the paper's range)")
     ax.set_xlim(0, 1)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def tradeoff(experiment: Experiment, folder: Path) -> None:
@@ -173,19 +167,18 @@ def _draw_tradeoff_panel(ax: Any, experiment: Experiment, parity: str, classifie
     (x, dx), (y, dy), (worst, _) = _along_eta(experiment, parity, paths[0])
     ax.plot(x[0], y[0], "^", color="#CC0000", markersize=9, label="η = 0 (baseline)", zorder=5)
     values = experiment.values(parity, zafar_name(parity))
-    (zy, zx), (sy, sx) = mean_sd(values[:, [COLUMNS.index("accuracy"), COLUMNS.index("gap")]])
+    (zy, zx), (sy, sx) = mean_and_sd(values[:, [COLUMNS.index("accuracy"), COLUMNS.index("gap")]])
     ax.errorbar(zx, zy, sy, sx, fmt="*", color=COLORS["Zafar"], markersize=10, elinewidth=0.8, label="Zafar")
     ax.axhline(experiment.majority_rate, color="#888888", linewidth=0.8, linestyle=":", label="majority rate")
     ax.set_title(f"{CLASSIFIERS[classifier]}, {TITLES[parity].lower()}", loc="left", fontsize="small")
     ax.set_xlabel(f"gap at 0.5 (Δ{SHORT_TITLES[parity]})")
-    ax.spines[["top", "right"]].set_visible(False)
     return rows
 
 
 def _along_eta(experiment: Experiment, parity: str, row: Row) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return mean and sd over splits of gap, accuracy and max gap along η."""
     values = np.array([split[f"{parity}/{row.name}/test"] for split in experiment.splits])
-    return [mean_sd(values[:, :, COLUMNS.index(name)]) for name in ("gap", "accuracy", "max_gap")]
+    return [mean_and_sd(values[:, :, COLUMNS.index(name)]) for name in ("gap", "accuracy", "max_gap")]
 
 
 def risk_distributions(experiment: Experiment, folder: Path) -> None:
@@ -243,17 +236,15 @@ def _draw_densities(ax: Any, shape: Any, density: np.ndarray, names: list[Any]) 
             ]
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
-    ax.spines[["top", "right"]].set_visible(False)
     return rows
 
 
 def style(method: str) -> dict[str, Any]:
-    """Return the colour and the dash of a method."""
     family, _, kind = method.partition("-")
     return {"color": COLORS[family], "linestyle": DASHES.get(kind, "-"), "linewidth": 1.7}
 
 
-def mean_sd(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_sd(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and sd over splits, the first axis; one split has no spread."""
     return values.mean(axis=0), values.std(axis=0, ddof=1 if len(values) > 1 else 0)
 
@@ -264,12 +255,11 @@ def _figure(size: tuple[float, float]) -> Iterator[Any]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_DETERMINISTIC):
+    with matplotlib.rc_context(_DETERMINISTIC | _LOOK):
         yield Figure(figsize=size, layout="constrained")
 
 
 def _save(figure: Any, folder: Path, name: str) -> None:
-    """Write PNG and SVG."""
     for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
         with replacing(folder / f"{name}.{kind}") as file:
             figure.savefig(file, format=kind, dpi=150, metadata=metadata)
@@ -277,8 +267,4 @@ def _save(figure: Any, folder: Path, name: str) -> None:
 
 def _save_csv(folder: Path, name: str, header: Sequence[str], rows: CsvRows) -> None:
     """Write the arrays behind a figure, with full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(folder / f"{name}.csv", out.getvalue())
+    write_text(folder / f"{name}.csv", csv_text([header, *rows]))

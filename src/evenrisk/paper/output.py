@@ -20,17 +20,17 @@ FIGURES = {
     "tradeoff": "Accuracy against the gap at 0.5 along η, mean ± sd over splits.",
     "risk_distributions": "Risk distributions of logistic regression on the test parts, mean over splits.",
 }
-KINDS = ("csv", "png", "svg")  # of a figure
+FORMATS = ("csv", "png", "svg")  # of a figure
 FILES = (
     "index.html",
     "results.json",
     "tables.csv",
     "tables.md",
-    *(f"{name}.{kind}" for name in FIGURES for kind in KINDS),
+    *(f"{name}.{kind}" for name in FIGURES for kind in FORMATS),
     "headline.png",
     "headline.svg",
 )
-FIRST = {"splits": b"settings.npy", "scores": b"rows.npy"}  # the first array in each folder's files
+FIRST_ARRAY = {"splits": b"settings.npy", "scores": b"rows.npy"}  # the first array in each folder's files
 
 
 def write_results(experiment: Experiment, summary: dict[str, Any], folder: Path) -> None:
@@ -70,7 +70,7 @@ def foreign_files(folder: Path) -> list[Path]:
     """
     found = []
     ours = _is_summary(folder / "results.json")
-    for name, first in FIRST.items():
+    for name, first in FIRST_ARRAY.items():
         below = folder / name
         if below.is_dir():
             known = {path: _begins_with(path, first) for path, _ in _numbered(below)}
@@ -100,7 +100,6 @@ def _begins_with(path: Path, array: bytes) -> bool:
 
 
 def _is_summary(path: Path) -> bool:
-    """Return whether a file is a run's summary."""
     try:
         summary = json.loads(path.read_bytes())
     except (OSError, ValueError):

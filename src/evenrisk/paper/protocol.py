@@ -35,7 +35,7 @@ PACKAGES = (
 )
 
 COLUMNS = ("accuracy", "gap", "interval", "std", "max_gap", "rank_gap", "auc", "score_sd")
-OF_CHANCE = ("gap", "interval", "std", "max_gap", "rank_gap")  # the columns that chance alone makes positive
+CHANCE_COLUMNS = ("gap", "interval", "std", "max_gap", "rank_gap")  # chance alone makes these positive
 GRID = np.linspace(0, 1, 201)  # thresholds at which curves of several splits are averaged
 PERMUTATIONS = 200  # per split
 LARGEST_SLOPE = 1e3  # a score stretched this much is 0 or 1
@@ -87,7 +87,7 @@ class Row:
     @property
     def name(self) -> str:
         """The name in the paper's tables."""
-        return f"{self.classifier}-{SHORT[self.distance]}"
+        return f"{self.classifier}-{SUFFIX[self.distance]}"
 
     def estimator(self, parity: str) -> Any:
         """Return the classifier, not fitted."""
@@ -106,35 +106,35 @@ class Row:
         return FairLGBMClassifier(parity, distance=self.distance, **TREES)
 
 
-SHORT = {"histogram": "HA", "gaussian": "GA", "gap": "gap"}
+SUFFIX = {"histogram": "HA", "gaussian": "GA", "gap": "gap"}
 # logistic regression and the linear machine fall off a cliff within a factor of two of η and are cheap to
 # fit: their grids are fine there. The kernel machine falls gently and takes longer.
-_CLIFF = (
+_LR_ETAS = (
     *(0.0, 0.02, 0.04, 0.05, 0.06, *(n / 200 for n in range(14, 26)), *(n / 100 for n in range(13, 25))),
     *(0.25, 0.28, 0.32, 0.36, 0.4, 0.5, 0.7, 1.0, 2.0, 5.0),
 )
-_LINEAR_MACHINE = (
+_LSVM_ETAS = (
     *(0.0, 0.02, 0.04, 0.06, 0.08, *(n / 50 for n in range(5, 21)), 0.45, 0.5, 0.6, 0.7, 0.85),
     *(1.0, 1.2, 1.5, 2.0, 3.0, 5.0),
 )
-_KERNEL_MACHINE = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0)
-_GAP = (*(n / 2 for n in range(11)), *(float(n) for n in range(6, 13)), 14.0, 16.0, 20.0, 30.0, 50.0)
-_NETWORK_GAP = (*(float(n) for n in range(6)), 7.0, 9.0, 12.0, 18.0, 30.0, 50.0, 100.0)
-_NETWORK_HISTOGRAM = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.2, 2.0, 5.0)
-_TREES_GAP = (0.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 28.0, 40.0, 80.0, 150.0, 300.0)
-_KERNEL_GAP = (0.0, 2.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
+_KSVM_ETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 20.0)
+_LR_GAP_ETAS = (*(n / 2 for n in range(11)), *(float(n) for n in range(6, 13)), 14.0, 16.0, 20.0, 30.0, 50.0)
+_MLP_GAP_ETAS = (*(float(n) for n in range(6)), 7.0, 9.0, 12.0, 18.0, 30.0, 50.0, 100.0)
+_MLP_HISTOGRAM_ETAS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.55, 0.75, 1.2, 2.0, 5.0)
+_LIGHTGBM_GAP_ETAS = (0.0, 2.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 28.0, 40.0, 80.0, 150.0, 300.0)
+_KSVM_GAP_ETAS = (0.0, 2.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 50.0)
 ROWS = (
-    Row("LR", "histogram", _CLIFF),
-    Row("LR", "gaussian", _CLIFF),
-    Row("LSVM", "histogram", _LINEAR_MACHINE),
-    Row("LSVM", "gaussian", _LINEAR_MACHINE),
-    Row("KSVM", "histogram", _KERNEL_MACHINE),
-    Row("KSVM", "gaussian", _KERNEL_MACHINE),
-    Row("LR", "gap", _GAP, ours=True),
-    Row("KSVM", "gap", _KERNEL_GAP, ours=True),
-    Row("MLP", "gap", _NETWORK_GAP, ours=True),
-    Row("MLP", "histogram", _NETWORK_HISTOGRAM, ours=True),
-    Row("LightGBM", "gap", _TREES_GAP, ours=True),
+    Row("LR", "histogram", _LR_ETAS),
+    Row("LR", "gaussian", _LR_ETAS),
+    Row("LSVM", "histogram", _LSVM_ETAS),
+    Row("LSVM", "gaussian", _LSVM_ETAS),
+    Row("KSVM", "histogram", _KSVM_ETAS),
+    Row("KSVM", "gaussian", _KSVM_ETAS),
+    Row("LR", "gap", _LR_GAP_ETAS, ours=True),
+    Row("KSVM", "gap", _KSVM_GAP_ETAS, ours=True),
+    Row("MLP", "gap", _MLP_GAP_ETAS, ours=True),
+    Row("MLP", "histogram", _MLP_HISTOGRAM_ETAS, ours=True),
+    Row("LightGBM", "gap", _LIGHTGBM_GAP_ETAS, ours=True),
 )
 
 
@@ -144,7 +144,6 @@ def zafar(parity: str, c: float) -> Any:
 
 
 def zafar_name(parity: str) -> str:
-    """The name in the paper's tables."""
     return "Zafar-DP" if parity == "demographic_parity" else "Zafar-EO"
 
 
@@ -175,7 +174,6 @@ class Protocol:
         return Parts(train, order[:n_test], train[n_validation:], train[:n_validation])
 
     def row(self, name: str) -> Row:
-        """Return the row of this name."""
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -236,7 +234,7 @@ def by_chance(
     """Measure the gaps, and the curve, of a score under permuted groups: within labels for equalized odds."""
     labels = np.zeros(len(y)) if parity == "demographic_parity" else y
     strata = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    found: dict[str, list[Any]] = {name: [] for name in (*OF_CHANCE, "curve")}
+    found: dict[str, list[Any]] = {name: [] for name in (*CHANCE_COLUMNS, "curve")}
     for _ in range(PERMUTATIONS):
         permuted = group.copy()
         for rows in strata:

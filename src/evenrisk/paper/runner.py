@@ -44,13 +44,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def split_path(folder: Path, split: int) -> Path:
-    """Return the path of a finished split."""
     return folder / "splits" / f"split_{split:03d}.npz"
-
-
-def finished(folder: Path, protocol: Protocol, n_splits: int) -> list[int]:
-    """Return which splits are there already, made with the same settings."""
-    return [split for split in range(n_splits) if load(folder, protocol, split) is not None]
 
 
 def load(folder: Path, protocol: Protocol, split: int) -> Split | None:
@@ -83,15 +77,14 @@ def run(
     """Fit what is missing; `step` is called with the number of steps done, `protocol.steps` per split."""
     (folder / "splits").mkdir(parents=True, exist_ok=True)
     remove_left_over(folder / "splits")
-    done = finished(folder, protocol, n_splits)
-    step(protocol.steps * len(done))
-    missing = [split for split in range(n_splits) if split not in done]
+    missing = [split for split in range(n_splits) if load(folder, protocol, split) is None]
+    step(protocol.steps * (n_splits - len(missing)))
     if missing:
         for steps in _in_parallel(folder, protocol, missing, min(jobs, len(missing))):
             step(steps)
 
 
-def _work(folder: Path, protocol: Protocol, split: int) -> None:
+def _save_split(folder: Path, protocol: Protocol, split: int) -> None:
     arrays = fit_split(load_compas(), protocol, split, lambda: _ticks.put(1))
     stored = {"settings": np.array(json.dumps(protocol.settings(), sort_keys=True)), **arrays}
     with replacing(split_path(folder, split)) as file:
@@ -104,14 +97,14 @@ def _in_parallel(folder: Path, protocol: Protocol, missing: list[int], jobs: int
     ticks = context.Queue()
     threads = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ |= dict.fromkeys(threads, "1")  # what is imported in the workers sees it from the start
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(ticks,))
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(ticks,))
     try:
-        waiting: set[Future[None]] = {pool.submit(_work, folder, protocol, split) for split in missing}
+        waiting: set[Future[None]] = {pool.submit(_save_split, folder, protocol, split) for split in missing}
         while waiting:
             ended, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
             for future in ended:
                 future.result()
-            yield _drain(ticks)
+            yield _count_ticks(ticks)
     except BaseException:
         # do not wait for splits that are under way: a run that goes on later fits them again
         for process in list(pool._processes.values()):
@@ -123,7 +116,7 @@ def _in_parallel(folder: Path, protocol: Protocol, missing: list[int], jobs: int
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _drain(ticks: Any) -> int:
+def _count_ticks(ticks: Any) -> int:
     steps = 0
     while not ticks.empty():
         ticks.get()
@@ -134,7 +127,7 @@ def _drain(ticks: Any) -> int:
 _ticks: Any = None  # of this worker
 
 
-def _begin(ticks: Any) -> None:
+def _start_worker(ticks: Any) -> None:
     """Set a worker up: it reports to its parent, leaves Ctrl-C to it, and does not outlive it."""
     import signal
 

@@ -19,8 +19,8 @@ from scipy.stats import t as student
 from sklearn.isotonic import IsotonicRegression
 
 from evenrisk.paper.protocol import (
+    CHANCE_COLUMNS,
     COLUMNS,
-    OF_CHANCE,
     PAPER,
     PAPER_COLUMNS,
     PARITIES,
@@ -37,7 +37,7 @@ BASELINE = "Baseline"
 COLLAPSED = 0.01  # sd of the scores below which nothing is left of them
 ACCURACY = COLUMNS.index("accuracy")
 NEAR = 0.01 + 1e-9  # distance in validation accuracy up to which a split counts as matched
-FEW = 5  # a row is marked when more than one split in FEW is off
+ONE_FAR_SPLIT_IN = 5  # a row is marked when more than one split in so many is off
 CLAIMED = ("std", "interval", "max_gap")
 CLAIM_HEADINGS = {"std": "STD", "interval": "Int.", "max_gap": "max gap"}
 LEVEL = 0.95
@@ -53,7 +53,7 @@ class Choice:
     @property
     def matched(self) -> bool:
         """Whether most splits got near their targets; where paths jump, or end early, they do not."""
-        return FEW * self.n_far <= len(self.distance)
+        return ONE_FAR_SPLIT_IN * self.n_far <= len(self.distance)
 
     @property
     def n_far(self) -> int:
@@ -123,7 +123,7 @@ class Experiment:
         index = self.index(parity, method)
         return np.array(
             [
-                split[f"{parity}/{self._stored(method)}/test"][i]
+                split[f"{parity}/{self._stored_name(method)}/test"][i]
                 for split, i in zip(self.splits, index, strict=True)
             ]
         )
@@ -131,11 +131,16 @@ class Experiment:
     def scores(self, parity: str, method: str) -> Iterator[tuple[Split, np.ndarray]]:
         """Yield each split with the test scores of a table's row."""
         for split, i in zip(self.splits, self.index(parity, method), strict=True):
-            yield split, split[f"{parity}/{self._stored(method)}/scores"][i]
+            yield split, split[f"{parity}/{self._stored_name(method)}/scores"][i]
 
-    def _stored(self, method: str) -> str:
+    def _stored_name(self, method: str) -> str:
         """Return the name scores are kept under: the baseline is the first point of the first path."""
         return self.protocol.rows[0].name if method == BASELINE else method
+
+    def by_chance(self, parity: str, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and 95 % point of a measure under permuted groups, averaged over splits."""
+        values = np.array([split[f"{parity}/chance/{name}"] for split in self.splits])
+        return values.mean(axis=(0, 1)), np.quantile(values, 0.95, axis=1).mean(axis=0)
 
     @property
     def majority_rate(self) -> float:
@@ -205,12 +210,10 @@ def _unfinished(experiment: Experiment, parity: str, method: str) -> int:
 
 
 def _floor(experiment: Experiment, parity: str) -> dict[str, dict[str, float]]:
-    """Return mean and 95 % point under permuted groups, averaged over splits."""
     floor = {}
-    for name in OF_CHANCE:
-        values = np.array([split[f"{parity}/chance/{name}"] for split in experiment.splits])
-        p95 = np.quantile(values, 0.95, axis=1).mean()
-        floor[name] = {"mean": float(values.mean()), "p95": float(p95)}
+    for name in CHANCE_COLUMNS:
+        mean, p95 = experiment.by_chance(parity, name)
+        floor[name] = {"mean": float(mean), "p95": float(p95)}
     return floor
 
 
@@ -266,8 +269,6 @@ def paired(difference: np.ndarray, test_to_train: float) -> dict[str, float | No
 
 def verdict(found: dict[str, Any]) -> str:
     """Return in a word what a paired difference says: lower, higher, or neither beyond its error."""
-    if found["high"] is None:
-        return "unclear"
     if found["high"] < 0:
         return "lower"
     return "higher" if found["low"] > 0 else "unclear"
@@ -301,5 +302,4 @@ def _variation(differences: dict[str, Any]) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference as text, with its sign."""
     return f"{value:+.3f}".replace("-", "−")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evenrisk.paper.protocol import COLUMNS, OF_CHANCE, PAPER_COLUMNS
-from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed
+from evenrisk.paper.protocol import CHANCE_COLUMNS, COLUMNS, PAPER_COLUMNS
+from evenrisk.paper.summary import CLAIM_HEADINGS, CLAIMED, signed, verdict
 
 HEADINGS = {
     "accuracy": "accuracy",
@@ -28,7 +28,6 @@ CHANCE = "by chance"
 
 
 def header(columns: Sequence[str] = COLUMNS) -> list[str]:
-    """Return the headings of a table."""
     return ["method", "η or c", *(HEADINGS[name] for name in columns)]
 
 
@@ -72,14 +71,13 @@ def _with_sd(value: dict[str, float | None], form: str, *, spread: bool) -> str:
 def _chance(floor: dict[str, dict[str, float]], columns: Sequence[str]) -> list[str]:
     """Return the noise floor's cells: mean and 95 % point."""
     cells = [
-        f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in OF_CHANCE else ""
+        f"{floor[name]['mean']:.3f} ({floor[name]['p95']:.3f})" if name in CHANCE_COLUMNS else ""
         for name in columns
     ]
     return [CHANCE, "", *cells]
 
 
 def notes(summary: dict[str, Any], parity: str) -> list[str]:
-    """Return the notes below a table."""
     rows, n = summary["tables"][parity], summary["settings"]["splits"]
     target = summary["settings"]["zafar_accuracy"][parity]
     found = [
@@ -105,7 +103,6 @@ def notes(summary: dict[str, Any], parity: str) -> list[str]:
 
 
 def claim_header() -> list[str]:
-    """Return the headings of the table of claims."""
     names = [CLAIM_HEADINGS[name] for name in CLAIMED]
     return ["method", *(f"{name} − Zafar's" for name in names), *(f"{name} − rescaled" for name in names)]
 
@@ -126,11 +123,10 @@ def claim_body(summary: dict[str, Any], parity: str) -> list[list[str]]:
 
 
 def _difference(found: dict[str, Any]) -> str:
-    mean, se, low, high = (found[name] for name in ("mean", "se", "low", "high"))
-    text = signed(mean)
-    if se is None or low is None or high is None:
+    text = signed(found["mean"])
+    if found["se"] is None:
         return text
-    return f"{text} ± {se:.3f}{'*' if high < 0 or low > 0 else ''}"
+    return f"{text} ± {found['se']:.3f}{'' if verdict(found) == 'unclear' else '*'}"
 
 
 def to_markdown(summary: dict[str, Any]) -> str:
@@ -162,24 +158,24 @@ def _markdown(head: list[str], rows: list[list[str]]) -> str:
 
 def to_csv(summary: dict[str, Any]) -> str:
     """Return both tables as one CSV, with full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    numbers = [f"{name}_{part}" for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
-    writer.writerow(
-        ["parity", "method", "ours", "matched", "c", *numbers, *(f"paper_{name}" for name in PAPER_COLUMNS)]
-    )
+    numbers = [(name, part) for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+    head = ["parity", "method", "ours", "matched", "c", *(f"{name}_{part}" for name, part in numbers)]
+    lines: list[list[Any]] = [[*head, *(f"paper_{name}" for name in PAPER_COLUMNS)]]
     for parity, rows in summary["tables"].items():
         for row in rows:
-            values = [row.get(name, {}).get(part) for name in (*COLUMNS, "eta") for part in ("mean", "sd")]
+            values = [row.get(name, {}).get(part) for name, part in numbers]
             paper = [(row["paper"] or {}).get(name) for name in PAPER_COLUMNS]
-            writer.writerow(
-                [parity, row["method"], row["ours"], row["matched"], row.get("c"), *values, *paper]
-            )
+            lines.append([parity, row["method"], row["ours"], row["matched"], row.get("c"), *values, *paper])
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Sequence[Any]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()
 
 
 def to_json(summary: dict[str, Any]) -> str:
-    """Return the summary as JSON."""
     return json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
 
 

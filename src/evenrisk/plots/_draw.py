@@ -153,14 +153,8 @@ def envelope(x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
 def annotate(ax: Any, paths: Sequence[LabelledPath], gid: str) -> None:
     """Write labels beside the points of each path; leave out those that would cover something.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Its limits are final.
-    paths : sequence of LabelledPath
-        Lines; one without labels is only in the way.
-    gid : str
-        Of the labels; older ones of the same `gid` are replaced.
+    The limits of the axes are final; a path without labels is only in the way; older labels of the same
+    `gid` are replaced.
     """
     for text in list(ax.texts):
         if text.get_gid() == gid:

@@ -167,7 +167,7 @@ class AuditReport:
                 f"({', '.join(map(str, limits))}), got {limit}: pass it to `audit`"
             )
         passes = deciding[0]["verdict"] == "certified" if strict else not above
-        held = words.held(parity, limit, self.summary["rows"], above=above, strict=strict)
+        held = words.limit_sentence(parity, limit, self.summary["rows"], above=above, strict=strict)
         found = f"{shown(score['name'])}, {parity['words']}: {held}"
         return Judgement(score["name"], parity["parity"], passes, found)
 
@@ -252,7 +252,25 @@ def audit(
     >>> print(report.summary["verdict"][0])
     At the worst cut-off, 4, group African-American is flagged 25 points more often than group Caucasian ...
     """
-    settings = _settings(threshold, level, favourable, random_state, max_gap, n_resamples, n_permutations)
+    limits: tuple[float, ...] = DEFAULT_LIMITS
+    if max_gap is not None:
+        asked = max_gap if isinstance(max_gap, Sequence) else [max_gap]
+        limits = tuple(check_fraction("max_gap", limit, one=True) for limit in asked)
+    level = check_fraction("level", level)
+    enough = max(1000, math.ceil(min(2 / (1 - level), MOST_DRAWS)))
+    if not isinstance(random_state, (int, np.integer)):
+        random_state = generator(random_state).integers(2**31)
+    if threshold is not None:
+        threshold = float(check_number("threshold", threshold, low=float("-inf")))
+    settings = AuditSettings(
+        threshold=threshold,
+        level=level,
+        favourable=check_choice("favourable", favourable, ("high", "low")),
+        random_state=int(random_state),
+        limits=limits,
+        n_resamples=enough if n_resamples is None else n_resamples,
+        n_permutations=enough if n_permutations is None else n_permutations,
+    )
     data = check_data(y_true, y_score, sensitive_features, sample_weight, positive)
     compared, missing = comparisons(data, parity)
     small = small_cells(data, compared)
@@ -263,37 +281,6 @@ def audit(
     if small:
         warnings.warn(" ".join(small), SmallCellWarning, stacklevel=2)
     return AuditReport(summary)
-
-
-def _settings(
-    threshold: Any,
-    level: Any,
-    favourable: Any,
-    random_state: Any,
-    max_gap: Any,
-    n_resamples: Any,
-    n_permutations: Any,
-) -> AuditSettings:
-    """Check everything that is neither data nor a rule."""
-    limits: tuple[float, ...] = DEFAULT_LIMITS
-    if max_gap is not None:
-        asked = max_gap if isinstance(max_gap, Sequence) else [max_gap]
-        limits = tuple(check_fraction("max_gap", limit, one=True) for limit in asked)
-    level = check_fraction("level", level)
-    enough = max(1000, math.ceil(min(2 / (1 - level), MOST_DRAWS)))
-    if not isinstance(random_state, (int, np.integer)):
-        random_state = generator(random_state).integers(2**31)
-    return AuditSettings(
-        threshold=None
-        if threshold is None
-        else float(check_number("threshold", threshold, low=float("-inf"))),
-        level=level,
-        favourable=check_choice("favourable", favourable, ("high", "low")),
-        random_state=int(random_state),
-        limits=limits,
-        n_resamples=enough if n_resamples is None else n_resamples,
-        n_permutations=enough if n_permutations is None else n_permutations,
-    )
 
 
 def _written(text: str, path: str | Path | None) -> str:

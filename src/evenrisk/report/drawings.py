@@ -4,14 +4,13 @@ Conventions
 -----------
 A plot is `WIDTH` units wide. Its paths are stretched to the width that the page has, its text and lines are
 placed in per cent of that width, so letters keep their size on any screen; heights are pixels. y grows
-downwards. A curve over thresholds is a step function: its value at x[i] holds up to x[i + 1]. None in a
-curve leaves a hole.
+downwards. A curve over thresholds is a step function: its value at x[i] holds up to x[i + 1].
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +19,9 @@ from evenrisk.report import numerals
 WIDTH = 1000.0
 HEIGHT = 190.0
 ROW = 36.0
-OVERLAID = 4  # more histograms than these are drawn one below the other
+MOST_OVERLAID = 4  # more histograms than these are drawn one below the other
+LONGEST = 34  # letters of a name beside a histogram
 STYLES = 12  # pairs of colour and dash in the style sheet
-
-Values = Sequence[float | None]
 
 
 @dataclass(frozen=True)
@@ -109,15 +107,15 @@ class Axis:
 
 def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: float, level: str) -> Plot:
     """Draw the gap of one stratum of a curve at every threshold, its band, and what chance gives."""
-    up, thresholds = upwards(top, HEIGHT, HEIGHT), curve["thresholds"]
-    x = [axis.along.low, *thresholds, axis.along.high]
-    gap, low, high = (_to_the_ends(stratum[key], len(thresholds)) for key in ("gap", "low", "high"))
+    up = upwards(top, HEIGHT, HEIGHT)
+    x = [axis.along.low, *curve["thresholds"], axis.along.high]
+    # below all scores everybody is above the cut-off: the gap is 0
+    gap, low, high = ([0.0, *stratum[key], stratum[key][-1]] for key in ("gap", "low", "high"))
     floor, dot = _floor(stratum["noise_floor"], up), _dot(stratum, curve, axis, up)
-    largest = f"the largest is {dot['text']}" if dot else "not measured"
-    chance = f"; chance alone gives {floor['words']}" if floor else ""
+    largest, chance = f"the largest is {dot['text']}", f"chance alone gives {floor['words']}"
     return Plot(
         title=f"Gap among {stratum['words']}",
-        alt=f"Gap among {stratum['words']}, in points, at every cut-off: {largest}{chance}.",
+        alt=f"Gap among {stratum['words']}, in points, at every cut-off: {largest}; {chance}.",
         x_name="cut-off",
         y_name="points",
         paths=[
@@ -127,7 +125,10 @@ def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: fl
         x_ticks=_marks_across(axis.along),
         y_ticks=_marks_up(up),
         line=axis.along.percent(axis.start),
-        key=_key(floor, level, bool(stratum["high"])),
+        key=[
+            {"kind": "band", "words": f"{level} band"},
+            {"kind": "floor", "words": f"by chance {floor['words']}"},
+        ],
         floor=floor,
         dot=dot,
     )
@@ -138,16 +139,17 @@ def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[i
 
     A group of one row would be a single bar, as tall as the axis, and make flat lines of all others.
     """
-    rows = len(compared) > OVERLAID
+    rows = len(compared) > MOST_OVERLAID
     height = ROW * len(compared) if rows else HEIGHT
     densities = [shown["density"][j] for j in compared]
-    tallest = [max((value for value in density if value), default=1.0) for density in densities]
+    tallest = [max(density) for density in densities]
     paths, names = [], []
     for i, (j, density) in enumerate(zip(compared, densities, strict=True)):
         ground = ROW * (i + 1) if rows else HEIGHT
         up = upwards(tallest[i] if rows else max(tallest), ground, 0.85 * ROW if rows else HEIGHT)
         paths.append(_path(outline_path(shown["edges"], density, axis.along, up), "filled outline", j))
-        names.append({"text": _shortened(groups[j], 34), "y": ground - ROW + 14})
+        name = groups[j] if len(groups[j]) <= LONGEST else f"{groups[j][: LONGEST - 1].rstrip()}…"
+        names.append({"text": name, "y": ground - ROW + 14})
     drawn = ", ".join(groups[j] for j in compared)
     return Plot(
         title=f"Scores of {shown['words']}",
@@ -169,8 +171,7 @@ def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top
     for j, (curve, name) in enumerate(zip(curves, names, strict=True)):
         gap = worst_gap(curve)
         paths.append(_path(line_path(curve["selection_rate"], gap, along, up), "outline", j))
-        known = [value for value in gap if value is not None]
-        largest.append(f"{name} {numerals.points(max(known, default=None))}")
+        largest.append(f"{name} {numerals.points(max(gap))}")
     return Plot(
         title=f"Gap under {words}",
         alt=f"Gap under {words}, in points, by share of people selected; the largest: {', '.join(largest)}.",
@@ -182,10 +183,9 @@ def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top
     )
 
 
-def worst_gap(curve: dict[str, Any]) -> list[float | None]:
+def worst_gap(curve: dict[str, Any]) -> list[float]:
     """Return the gap in the worst stratum at each threshold."""
-    columns = zip(*(stratum["gap"] for stratum in curve["strata"]), strict=True)
-    return [max((value for value in column if value is not None), default=None) for column in columns]
+    return list(map(max, zip(*(stratum["gap"] for stratum in curve["strata"]), strict=True)))
 
 
 def highest(summary: dict[str, Any], keys: tuple[str, ...] = ("gap", "high")) -> float:
@@ -193,26 +193,13 @@ def highest(summary: dict[str, Any], keys: tuple[str, ...] = ("gap", "high")) ->
     found = [0.02]
     for score in summary["scores"]:
         for stratum in (s for parity in score["parities"] for s in parity["curve"]["strata"]):
-            found += [value for key in keys for value in stratum[key] or [] if value is not None]
-            found += [stratum["noise_floor"]["p95"] or 0.0] if stratum["noise_floor"] else []
+            found += [stratum["noise_floor"]["p95"], *(max(stratum[key]) for key in keys)]
     return min(1.12 * max(found), 1.05)
-
-
-def _shortened(name: str, most: int) -> str:
-    """Return a long name cut short."""
-    return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
 def _path(d: str, kind: str, style: int | None = None) -> dict[str, Any]:
     """Return a path of the style sheet's kind, in the colour and dash of a group or column."""
     return {"d": d, "kind": kind, "style": None if style is None else style % STYLES}
-
-
-def _to_the_ends(values: list[float | None] | None, length: int) -> list[float | None]:
-    """Carry a curve to both ends of the axis: below all scores everybody is above the cut-off, gap 0."""
-    if values is None:
-        return [None] * (length + 2)
-    return [0.0, *values, values[-1]]
 
 
 def _marks_across(along: Scale) -> list[dict[str, str]]:
@@ -233,83 +220,53 @@ def _marks_up(up: Scale) -> list[dict[str, Any]]:
     ]
 
 
-def _floor(noise: dict[str, Any] | None, up: Scale) -> dict[str, Any] | None:
+def _floor(noise: dict[str, Any], up: Scale) -> dict[str, Any]:
     """Place the band between the mean and the 95 % point of gaps that chance gives."""
-    if noise is None or noise["mean"] is None or noise["p95"] is None:
-        return None
     bottom, top = up(noise["mean"]), up(noise["p95"])
     words = numerals.span(noise["mean"], noise["p95"])
     return {"y": round(top, 1), "height": round(max(bottom - top, 1.0), 1), "words": words}
 
 
-def _key(floor: dict[str, Any] | None, level: str, banded: bool) -> list[dict[str, str]]:
-    """Explain the grounds behind a gap curve."""
-    key = [{"kind": "band", "words": f"{level} band"}] if banded else []
-    return [*key, {"kind": "floor", "words": f"by chance {floor['words']}"}] if floor else key
-
-
-def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: Scale) -> dict[str, Any] | None:
+def _dot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, up: Scale) -> dict[str, Any]:
     """Mark the largest gap, the first of equals; its value stands above the band, on the side with room."""
-    known = [(gap, -i) for i, gap in enumerate(stratum["gap"]) if gap is not None]
-    if not known:
-        return None
-    largest = max(known)[0]
+    largest = max(stratum["gap"])
     # equal gaps may differ in their last digit
-    gap, i = next((value, -j) for value, j in known if value >= largest - 1e-12)
-    above, threshold = (stratum["high"] or stratum["gap"])[i], curve["thresholds"][i]
+    i, gap = next((i, gap) for i, gap in enumerate(stratum["gap"]) if gap >= largest - 1e-12)
+    threshold = curve["thresholds"][i]
     return {
         "x": axis.along.percent(threshold),
         "y": round(up(gap), 1),
         "text": f"{numerals.points(gap)} at {curve['written'][i]}",
-        "label_y": round(up(gap if above is None else above) - 6, 1),
+        "label_y": round(up(stratum["high"][i]) - 6, 1),
         "left": axis.along(threshold) > 0.6 * WIDTH,
     }
 
 
-def step_path(x: Sequence[float], y: Values, along: Scale, up: Scale) -> str:
+def step_path(x: Sequence[float], y: Sequence[float], along: Scale, up: Scale) -> str:
     """Draw a step function."""
-    parts = []
-    for xs, (ys,) in _runs(x, y):
-        px, py = [along(value) for value in xs], [up(value) for value in ys]
-        parts.append(f"M{_short(px[0])} {_short(py[0])}{_steps(px, py)}")
-    return "".join(parts)
+    px, py = [along(value) for value in x], [up(value) for value in y]
+    return f"M{_short(px[0])} {_short(py[0])}{_steps(px, py)}"
 
 
-def band_path(x: Sequence[float], low: Values, high: Values, along: Scale, up: Scale) -> str:
+def band_path(
+    x: Sequence[float], low: Sequence[float], high: Sequence[float], along: Scale, up: Scale
+) -> str:
     """Fill between two step functions: along the upper one, and back along the lower one."""
-    parts = []
-    for xs, (lows, highs) in _runs(x, low, high):
-        px = [along(value) for value in xs]
-        lower, upper = ([up(value) for value in values] for values in (lows, highs))
-        back = _steps_back(px, lower)
-        parts.append(f"M{_short(px[0])} {_short(upper[0])}{_steps(px, upper)}{back}Z")
-    return "".join(parts)
+    px, lower = [along(value) for value in x], [up(value) for value in low]
+    return f"{step_path(x, high, along, up)}{_steps_back(px, lower)}Z"
 
 
-def line_path(x: Values, y: Values, along: Scale, up: Scale) -> str:
+def line_path(x: Sequence[float], y: Sequence[float], along: Scale, up: Scale) -> str:
     """Draw straight lines from point to point."""
-    known = [(along(a), up(b)) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
-    return "".join(f"{'L' if i else 'M'}{_short(a)} {_short(b)}" for i, (a, b) in enumerate(known))
+    points = (f"{_short(along(a))} {_short(up(b))}" for a, b in zip(x, y, strict=True))
+    return f"M{'L'.join(points)}"
 
 
-def outline_path(edges: Sequence[float], density: Values, along: Scale, up: Scale) -> str:
+def outline_path(edges: Sequence[float], density: Sequence[float], along: Scale, up: Scale) -> str:
     """Draw a histogram's outline, from the ground to the ground."""
-    px, py = [along(edge) for edge in edges], [up(value or 0.0) for value in [*density, density[-1]]]
+    px, py = [along(edge) for edge in edges], [up(value) for value in [*density, density[-1]]]
     ground = _short(up(0.0))
     return f"M{_short(px[0])} {ground}V{_short(py[0])}{_steps(px, py)}V{ground}"
-
-
-def _runs(x: Sequence[float], *curves: Values) -> Iterator[tuple[list[float], list[list[float]]]]:
-    """Yield the parts of curves between holes: they are cut where one of them is None."""
-    kept: list[tuple[float, ...]] = []
-    for at, *values in [*zip(x, *curves, strict=True), (0.0, None)]:
-        known = [value for value in values if value is not None]
-        if len(known) == len(curves):
-            kept.append((at, *known))
-        elif kept:
-            xs, *ys = (list(column) for column in zip(*kept, strict=True))
-            yield xs, ys
-            kept = []
 
 
 def _steps(x: Sequence[float], y: Sequence[float]) -> str:

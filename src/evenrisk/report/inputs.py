@@ -12,6 +12,7 @@ import numpy as np
 
 from evenrisk._validation import (
     SMALL_CELL,
+    ArgumentError,
     check_alignment,
     check_binary,
     check_codes,
@@ -87,16 +88,16 @@ def _naming(column: str, several: bool) -> Iterator[None]:
     """Name the score column in an error, where there are several."""
     try:
         yield
-    except ValueError as error:
+    except ArgumentError as error:
         if several:
-            raise ValueError(f"{error} (score column {column!r})") from error
+            raise ArgumentError(error.argument, f"{error.problem} (score column {column!r})") from error
         raise
 
 
 def _refuse_extreme_range(score: np.ndarray) -> None:
     spread = float(np.ptp(score / 2)) * 2
     if not (spread == 0 or SMALLEST <= spread <= 1 / SMALLEST):
-        raise ValueError(f"`y_score` must span {SMALLEST:g} to {1 / SMALLEST:g}, got {spread:g}")
+        raise ArgumentError("y_score", f"must span {SMALLEST:g} to {1 / SMALLEST:g}, got {spread:g}")
 
 
 def score_columns(y_score: Any) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def score_columns(y_score: Any) -> dict[str, Any]:
     if isinstance(y_score, Mapping):
         columns = {str(name): column for name, column in y_score.items()}
         if len(columns) < len(y_score):
-            raise ValueError(f"`y_score` must have columns of different names, got {list(y_score)!r}")
+            raise ArgumentError("y_score", f"must have columns of different names, got {list(y_score)!r}")
     else:
         frame: Any = nw.from_native(y_score, pass_through=True, allow_series=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):
@@ -123,7 +124,7 @@ def score_columns(y_score: Any) -> dict[str, Any]:
                 by_column = array.T.tolist() if nested else array.T
                 columns = {f"score {i}": column for i, column in enumerate(by_column, 1)}
     if not columns:
-        raise ValueError("`y_score` must have at least 1 column, got none")
+        raise ArgumentError("y_score", "must have at least 1 column, got none")
     return columns
 
 
@@ -131,7 +132,7 @@ def _outcomes(y_true: Any, positive: Any) -> tuple[np.ndarray | None, dict[str, 
     """Return outcomes as 0 and 1, what they are called, and a sentence where the positive one was guessed."""
     if y_true is None:
         if positive is not None:
-            raise ValueError(f"`positive` needs `y_true`, got {positive!r} and no outcomes")
+            raise ArgumentError("positive", f"needs `y_true`, got {positive!r} and no outcomes")
         return None, None, ""
     name = str(getattr(y_true, "name", None) or "outcome")
     if positive is None:
@@ -149,9 +150,8 @@ def _text(label: Any) -> str:
 
 def _group_name(sensitive_features: Any) -> str:
     """Return what the groups are called together: the column's name, or the crossed columns' names."""
-    if isinstance(sensitive_features, Mapping):
-        return " × ".join(map(str, sensitive_features))
-    names = getattr(sensitive_features, "columns", None)
+    is_mapping = isinstance(sensitive_features, Mapping)
+    names = sensitive_features if is_mapping else getattr(sensitive_features, "columns", None)
     if names is not None:
         return " × ".join(map(str, names))
     return str(getattr(sensitive_features, "name", None) or "group")
@@ -219,7 +219,7 @@ def comparisons(data: AuditData, parity: Any) -> tuple[list[Comparison], list[st
     if parity is not None:
         asked = tuple(parity) if isinstance(parity, (list, tuple)) else (parity,)
         if not asked:
-            raise ValueError("`parity` must name at least 1 rule, got none")
+            raise ArgumentError("parity", "must name at least 1 rule, got none")
         return [_comparison(data, rule) for rule in asked], []
     first, second = DEFAULT_RULES
     found = [_comparison(data, first)]
@@ -239,13 +239,14 @@ def _comparison(data: AuditData, parity: Any) -> Comparison:
     """Return what is compared under a rule that was asked for; refuse one that has nothing to compare."""
     rule = check_parity(parity)
     if data.rows.label is None and rule.needs_label:
-        raise ValueError(f"`y_true` is required under {rule.name}, got None")
+        raise ArgumentError("y_true", f"is required under {rule.name}, got None")
     found = Comparison.of(data.rows, rule)
     if not found.possible:
-        raise ValueError(
-            f"`sensitive_features` must have 2 or more groups of {found.needed} under "
+        raise ArgumentError(
+            "sensitive_features",
+            f"must have 2 or more groups of {found.needed} under "
             f"{rule.name}, got {int(found.enough.sum())}. Too few rows: "
-            f"{words.too_few(found.left_out, data.label)}"
+            f"{words.too_few(found.left_out, data.label)}",
         )
     return found
 

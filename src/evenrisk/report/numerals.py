@@ -52,24 +52,17 @@ def area(value: float | None) -> str:
     return fixed(value, 3)
 
 
-def interval(measured: dict[str, Any] | None, write: Callable[[float | None], str]) -> str:
+def interval(measured: dict[str, Any], write: Callable[[float], str]) -> str:
     """Write ``value (low to high)``."""
-    if measured is None:
+    if measured["value"] is None:
         return UNKNOWN
-    low, high = measured["low"], measured["high"]
-    known = low is not None and high is not None
-    return write(measured["value"]) + (f" ({write(low)}\u00a0to\u00a0{write(high)})" if known else "")
+    return f"{write(measured['value'])} ({write(measured['low'])}\u00a0to\u00a0{write(measured['high'])})"
 
 
-def score_interval(measured: dict[str, Any] | None) -> str:
+def score_interval(measured: dict[str, float]) -> str:
     """Write an interval in units of the score, all of it to three digits of its largest number."""
-    known = [abs((measured or {}).get(key) or 0.0) for key in ("value", "low", "high")]
-    largest = max(known)
-
-    def write(value: float | None) -> str:
-        return UNKNOWN if value is None else written(value, (largest or 1.0) / 100, largest)
-
-    return interval(measured, write)
+    largest = max(map(abs, measured.values()))
+    return interval(measured, lambda value: written(value, (largest or 1.0) / 100, largest))
 
 
 def span(low: float, high: float) -> str:
@@ -78,10 +71,8 @@ def span(low: float, high: float) -> str:
     return first if first == second else f"{first}\u00a0to\u00a0{second}"
 
 
-def p_value(value: float | None) -> str:
+def p_value(value: float) -> str:
     """Write a p-value."""
-    if value is None:
-        return UNKNOWN
     return "under 0.001" if value < 0.0005 else fixed(value, 3)
 
 
@@ -157,12 +148,18 @@ def written(value: float, resolution: float, largest: float) -> str:
 
     `largest` is the largest size among the numbers written together: all get the same form.
     """
+    power, decimals = _unit(resolution, largest)
+    if power and not value:
+        return "0"
+    text = _minus(f"{value / 10.0**power:.{decimals}f}")
+    return f"{text}×10{str(power).translate(_SUPERSCRIPTS)}" if power else text
+
+
+def _unit(resolution: float, largest: float) -> tuple[int, int]:
+    """Return the power of ten that numbers are written in (0: as they are), and with how many decimals."""
+    power = 0 if 1e-3 <= largest < 1e6 or not largest else math.floor(math.log10(largest))
     finest = math.floor(math.log10(resolution) + 1e-9)
-    if 1e-3 <= largest < 1e6 or not largest:
-        return _minus(f"{value:.{min(max(0, -finest), 12)}f}")
-    power = math.floor(math.log10(largest))
-    mantissa = _minus(f"{value / 10.0**power:.{min(max(0, power - finest), 12)}f}")
-    return f"{mantissa}×10{str(power).translate(_SUPERSCRIPTS)}" if value else "0"
+    return power, min(max(0, power - finest), 12)
 
 
 def ticks(values: Sequence[float]) -> list[str]:
@@ -184,9 +181,8 @@ def threshold_writer(
     low, high = min(values), max(values)
     largest = max(abs(low), abs(high))
     resolution = 10.0 ** round(math.log10(((high - low) or largest or 1.0) / 5000))
-    finest = math.floor(math.log10(resolution) + 1e-9)
-    power = 0 if 1e-3 <= largest < 1e6 or not largest else math.floor(math.log10(largest))
-    last = power - min(max(0, power - finest), 12)  # place of the last digit
+    power, decimals = _unit(resolution, largest)
+    last = power - decimals  # place of the last digit
 
     def write(value: float) -> str:
         exact = _shortest(value, scores)
@@ -204,7 +200,7 @@ def threshold_writer(
     return write
 
 
-def read(text: str) -> float:
+def parse(text: str) -> float:
     """Read a number that was written here."""
     number, _, power = text.replace("−", "-").partition("×10")
     return float(f"{number}e{power.translate(_PLAIN) or 0}")

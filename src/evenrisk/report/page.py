@@ -23,18 +23,7 @@ TOTALS = ("rows", "positives", "weight", "positives_weight")
 
 
 def to_html(summary: dict[str, Any]) -> str:
-    """Write the whole page; it needs nothing beside it.
-
-    Parameters
-    ----------
-    summary : dict
-        As in the README of this folder.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Write the whole page, which needs nothing else; the summary is as in the README of this folder."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -63,18 +52,7 @@ def to_html(summary: dict[str, Any]) -> str:
 
 
 def to_fragment(summary: dict[str, Any]) -> str:
-    """Write the page for a notebook: in a frame, so that its styles stay inside.
-
-    Parameters
-    ----------
-    summary : dict
-        As in the README of this folder.
-
-    Returns
-    -------
-    str
-        An ``<iframe>``.
-    """
+    """Write the page for a notebook: in an ``<iframe>``, so that its styles stay inside."""
     return (
         f'<iframe title="{escape(summary["title"])}" sandbox="allow-scripts" width="100%" height="800"'
         f' style="border: 1px solid #8886" srcdoc="{escape(to_html(summary))}"></iframe>'
@@ -90,14 +68,13 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
     """Return what the template writes about one score column."""
     score = summary["scores"][index]
     axis = drawings.Axis.of(score)
-    steps = score["steps"]["thresholds"]
     return {
         "id": f"score-{index}",
         "score": score,
         "axis": axis,
         "labels": score["steps"]["written"],
         "start": score["start"],
-        "buttons": _buttons(score, steps),
+        "buttons": _buttons(score),
         "columns": _rate_columns(summary),
         "rows": _group_rows(summary, score),
         "spreads": _spreads(summary, score),
@@ -117,14 +94,13 @@ def _nearest(thresholds: list[float], value: float) -> int:
     return left if value - thresholds[left] < thresholds[right] - value else right
 
 
-def _buttons(score: dict[str, Any], steps: list[float]) -> list[dict[str, Any]]:
+def _buttons(score: dict[str, Any]) -> list[dict[str, Any]]:
     """Return buttons for the threshold that was asked for and every parity's worst one."""
+    steps = score["steps"]["thresholds"]
     buttons = [{"words": "Start", "step": score["start"], "at": score["at_threshold"]["at"]}]
     for parity in score["parities"]:
-        if parity["worst"] and parity["worst"]["threshold"] is not None:
-            at = parity["worst"]["threshold"]
-            name = f"Worst for {parity['words']}"
-            buttons.append({"words": name, "step": _nearest(steps, at), "at": parity["worst"]["at"]})
+        worst, name = parity["worst"], f"Worst for {parity['words']}"
+        buttons.append({"words": name, "step": _nearest(steps, worst["threshold"]), "at": worst["at"]})
     return buttons
 
 
@@ -177,7 +153,7 @@ def _script_score(section: dict[str, Any]) -> dict[str, Any]:
     totals = {key: _rounded(steps[key]) for key in TOTALS if key in steps}
     ends = {"low": along.low, "high": along.high, "labels": section["labels"]}
     # as they are written: they decide as the thresholds do, and what the page shows can be typed again
-    thresholds = [numerals.read(text) for text in steps["written"]]
+    thresholds = [numerals.parse(text) for text in steps["written"]]
     return {"thresholds": thresholds, **ends, **counts, **weights, **totals}
 
 
@@ -212,7 +188,7 @@ def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str
     keys = [column["key"] for column in _rate_columns(summary)]
     return [
         {
-            "name": row["group"] + words.mark(row["group"], score),
+            "name": row["group"] + words.left_out_mark(row["group"], score),
             "rates": [(key, numerals.percent(row[key])) for key in keys],
             "bar": f"{100 * (row['selection_rate'] or 0):.1f}%",
             "count": f"{numerals.count(row['selected'])} of {numerals.count(row['rows'])}",
@@ -224,7 +200,7 @@ def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str
 def _spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the highest minus the lowest of each rate over groups."""
     keys = [column["key"] for column in _rate_columns(summary)]
-    return [(key, numerals.points(_spread(summary, score, key))) for key in keys]
+    return [(key, _spread(summary, score, key)) for key in keys]
 
 
 def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]]:
@@ -232,13 +208,10 @@ def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]
     strata = {
         stratum["name"]: stratum for parity in score["parities"] for stratum in parity["curve"]["strata"]
     }
-    ours = [strata[name] for name in STRATA if name in strata]
-    own = [stratum for name, stratum in strata.items() if name not in STRATA]
     gaps = []
-    for stratum in [*ours, *own]:
+    for stratum in (strata[name] for name in STRATA | strata if name in strata):
         key = words.rate_of(stratum)
-        gap = numerals.points(_spread(summary, score, key))
-        gaps.append({"key": key, "words": stratum["words"], "value": gap})
+        gaps.append({"key": key, "words": stratum["words"], "value": _spread(summary, score, key)})
     return gaps
 
 
@@ -249,7 +222,7 @@ def _measures(score: dict[str, Any]) -> list[list[str]]:
     mean = ", mean of outcomes" if any(len(p["curve"]["strata"]) > 1 for p in parities) else ""
     rows = {
         "Largest gap, points": [numerals.interval(p["max_gap"], numerals.points) for p in parities],
-        "… reached at cut-off": [_place(p["worst"]) for p in parities],
+        "… reached at cut-off": [f"{p['worst']['at']}, among {p['worst']['words']}" for p in parities],
         "By chance, points": [_chance(p) for p in parities],
         "p-value of the permutation test": [numerals.p_value(p["p_value"]) for p in parities],
         f"Gap at cut-off {asked}, points{mean}": [
@@ -284,7 +257,7 @@ def _ranking(score: dict[str, Any]) -> list[list[str]]:
 
 def _abroca(score: dict[str, Any]) -> list[list[str]]:
     """Return the area between the ROC curves of two groups, the largest first."""
-    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -(pair["value"] or 0))
+    found = sorted((score["auc"] or {"abroca": []})["abroca"], key=lambda pair: -pair["value"])
     return [[" – ".join(pair["pair"]), numerals.interval(pair, numerals.area)] for pair in found[:MOST_PAIRS]]
 
 
@@ -305,34 +278,22 @@ def _comparison_table(summary: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> float | None:
-    """Return the highest minus the lowest rate over the groups that are compared and have one."""
+def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> str:
+    """Write the highest minus the lowest rate over the groups that are compared and have one."""
     groups = score["at_threshold"]["groups"]
     known = [groups[j][key] for j in summary["compared"][key] if groups[j][key] is not None]
-    return max(known) - min(known) if len(known) > 1 else None
-
-
-def _place(worst: dict[str, Any] | None) -> str:
-    """Say where the largest gap is."""
-    if worst is None or worst["threshold"] is None:
-        return numerals.UNKNOWN
-    return f"{worst['at']}, among {worst['words']}"
+    return numerals.points(max(known) - min(known) if len(known) > 1 else None)
 
 
 def _chance(parity: dict[str, Any]) -> str:
     """Write the mean and the 95 % point of the largest gap that chance gives."""
-    noise = parity["noise_floor"]
-    if noise is None or noise["mean"] is None:
-        return numerals.UNKNOWN
-    return numerals.span(noise["mean"], noise["p95"])
+    return numerals.span(parity["noise_floor"]["mean"], parity["noise_floor"]["p95"])
 
 
 def _half_widths(parity: dict[str, Any]) -> str:
     """Write the smallest and the largest half-width over strata and pairs of groups."""
-    known = [entry["half_width"] for entry in parity["half_widths"] or [] if entry["half_width"] is not None]
-    if not known:
-        return numerals.UNKNOWN
-    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(known), max(known)))
+    widths = [entry["half_width"] for entry in parity["half_widths"]]
+    low, high = (numerals.points(end) if end < 1 else "over 100" for end in (min(widths), max(widths)))
     return low if low == high else f"{low} to {high}"
 
 

@@ -40,11 +40,11 @@ HALF = 0.5
 GOOD_PART = 0.2  # of [0, 1]
 LARGEST = float(np.finfo(float).max)
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
-FEW = 50  # distinct scores; up to here a score is taken for a scale of so many notches
+FEW_SCORES = 50  # distinct scores; up to here a score is taken for a scale of so many notches
 N_BINS = 40
 ROUNDING = 1e-9  # of the range of scores
 BUCKETS = 240  # along the threshold and again along the share selected; a plot is some 600 pixels wide
-NUMBERS = 80_000  # counts on one page, all groups and columns together
+MOST_COUNTS = 80_000  # counts on one page, all groups and columns together
 MOST_STEPS = 1000
 
 
@@ -89,7 +89,7 @@ def summarise(
     }
     n_columns = len(data.columns)
     n_lists = n_columns * len(rows.groups) * (2 if data.label else 1) * (2 if rows.weighted else 1)
-    most_steps = int(np.clip(NUMBERS // max(n_lists, 1), 60, MOST_STEPS))
+    most_steps = int(np.clip(MOST_COUNTS // max(n_lists, 1), 60, MOST_STEPS))
     buckets = int(np.clip(4 * BUCKETS // n_columns, 40, BUCKETS))
     summary["scores"] = [
         _score(name, each, comparisons, settings, summary, most_steps, buckets)
@@ -194,7 +194,7 @@ def _range(score: np.ndarray) -> tuple[float, float]:
 def _axis(distinct: np.ndarray) -> tuple[float, float]:
     """Return the range, with one notch below the lowest of a coarse scale."""
     low, high = _range(distinct)
-    if low == distinct[0] and 1 < len(distinct) <= FEW:
+    if low == distinct[0] and 1 < len(distinct) <= FEW_SCORES:
         low -= float(np.diff(distinct).min())
     return low, high
 
@@ -222,7 +222,7 @@ def _parity(
         "max_gap": _interval(within.max_gap),
         "mean_gap": _interval(within.mean_gap),
         "rank_gap": _interval(within.rank_gap),
-        "gap_at_threshold": None if within.gap_at is None else _interval(within.gap_at),
+        "gap_at_threshold": _interval(within.gap_at),
         "worst": _worst(profile, compared.strata, label),
         "noise_floor": {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95},
         "p_value": test.p_value,
@@ -394,7 +394,7 @@ def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np
     above it selected, then lies between the bars. Scores that differ by rounding alone are no such scale:
     their bars would have no width to see, and a height beyond all others.
     """
-    notch = float(np.diff(distinct).min()) if 1 < len(distinct) <= FEW else 0.0
+    notch = float(np.diff(distinct).min()) if 1 < len(distinct) <= FEW_SCORES else 0.0
     if notch > ROUNDING * (distinct[-1] - distinct[0]):
         # a bin begins at its score; next to a large number, a notch more may be no other number
         above = max(distinct[-1] + notch, np.nextafter(distinct[-1], np.inf))
@@ -418,8 +418,6 @@ def slider_stops(
 
 def round_numbers(low: float, high: float, most: int) -> np.ndarray:
     """Return at most `most` multiples of 1, 2 or 5 times a power of ten that cover [low, high]."""
-    if not high > low:
-        return np.array([low])
     step = round_step((high - low) / max(most - 3, 1))
     count = np.arange(np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9) + 1)
     digits = max(0, int(-np.floor(np.log10(step) + 1e-9)))

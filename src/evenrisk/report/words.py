@@ -111,7 +111,7 @@ def _chance(parity: dict[str, Any], level: float) -> str:
     return f"It is not shown to be more than chance ({p}); the true gap may be up to {high} points."
 
 
-def held(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict: bool) -> str:
+def limit_sentence(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict: bool) -> str:
     """Say how the measured gap stands to a limit, and what can be said beyond the sample.
 
     It ends with how many groups, and how many of all `rows`, were left out.
@@ -211,7 +211,7 @@ def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[
     return [f"Left out: {'; '.join(named)}."] if named else []
 
 
-def mark(name: str, score: dict[str, Any]) -> str:
+def left_out_mark(name: str, score: dict[str, Any]) -> str:
     """Return what follows a group's name in the table of rates, where some rule leaves it out."""
     gone = [parity["words"] for parity in score["parities"] if name in _names(parity["left_out"])]
     if not gone:
@@ -412,7 +412,7 @@ def group_table(score: dict[str, Any], summary: dict[str, Any]) -> tuple[list[st
     for i, group in enumerate(score["at_threshold"]["groups"]):
         rates = [numerals.decimal(group[name]) for name in RATES]
         area = numerals.decimal_interval(score["auc"]["groups"][i]) if score["auc"] else numerals.UNKNOWN
-        name = group["group"] + mark(group["group"], score)
+        name = group["group"] + left_out_mark(group["group"], score)
         rows.append([name, f"{group['selected']:,} of {group['rows']:,}", *rates, area])
     return (header, rows) if labelled else (header[:3], [row[:3] for row in rows])
 

@@ -1,13 +1,12 @@
-"""Figures of the source: how many of our files a fit or an audit passes through, modules, lines, ancestry.
+"""Print figures of the source: the files that a fit or an audit passes through, lines, base classes.
 
-    python scripts/house_figures.py
+    python scripts/code_structure.py
 
 A file counts where one of its functions runs, after all imports.
 """
 
 from __future__ import annotations
 
-import ast
 import sys
 import warnings
 from collections.abc import Callable
@@ -22,40 +21,36 @@ from evenrisk.baselines import ZafarDP, ZafarEO
 from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier
 from evenrisk.neural_network import FairMLPClassifier
 
-HOME = Path(evenrisk.__file__).parent
+SOURCE = Path(evenrisk.__file__).parent
 
 
 def files_of(run: Callable[[], Any]) -> list[str]:
-    """Our own files in which a function runs; `run` is called once before, for its imports."""
+    """Return our own files in which a function runs; `run` is called once before, for its imports."""
     run()
     seen: set[str] = set()
 
-    def look(frame: Any, event: str, _: Any) -> None:
+    def note(frame: Any, event: str, _: Any) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
             seen.add(frame.f_code.co_filename)
 
-    sys.setprofile(look)
+    sys.setprofile(note)
     try:
         run()
     finally:
         sys.setprofile(None)
-    return sorted(str(Path(name).relative_to(HOME)) for name in seen if name.startswith(str(HOME)))
+    return sorted(str(Path(name).relative_to(SOURCE)) for name in seen if name.startswith(str(SOURCE)))
 
 
-def ancestry(kind: type) -> list[str]:
+def own_classes(kind: type) -> list[str]:
+    """Return the classes of ours that a class is made of."""
     return [each.__name__ for each in kind.__mro__ if each.__module__.startswith("evenrisk")]
 
 
-def source() -> dict[str, int]:
-    """Counts over src/evenrisk."""
-    modules = sorted(HOME.rglob("*.py"))
-    give = 0
-    for path in modules:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                give += (ast.get_docstring(node) or "").startswith("Give")
+def size() -> dict[str, int]:
+    """Return counts over src/evenrisk."""
+    modules = sorted(SOURCE.rglob("*.py"))
     lines = sum(len(path.read_text().splitlines()) for path in modules)
-    return {"modules": len(modules), "lines": lines, "docstrings that begin with Give": give}
+    return {"modules": len(modules), "lines": lines}
 
 
 def main() -> None:
@@ -77,7 +72,7 @@ def main() -> None:
             options = ["--score", "score", "--label", "label", "--group", "group", "--html", "page.html"]
             assert runner.invoke(command, ["audit", "t.csv", *options]).exit_code == 0
 
-    walks: dict[str, Callable[[], Any]] = {
+    runs: dict[str, Callable[[], Any]] = {
         "FairLogisticRegression(eta=5).fit": lambda: FairLogisticRegression(eta=5).fit(
             X, y, sensitive_features=group
         ),
@@ -88,13 +83,13 @@ def main() -> None:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, run in walks.items():
+        for name, run in runs.items():
             files = files_of(run)
             print(f"{name}: {len(files)} files\n    {' '.join(files)}")
     kinds = (FairLogisticRegression, FairLinearSVC, FairKernelSVC, FairMLPClassifier)
     for kind in (*kinds, FairLGBMClassifier, FairXGBClassifier, ZafarDP, ZafarEO):
-        print(f"{kind.__name__}: {len(ancestry(kind))} classes of ours: {' '.join(ancestry(kind))}")
-    print(", ".join(f"{name} {count:,}" for name, count in source().items()))
+        print(f"{kind.__name__}: {len(own_classes(kind))} classes of ours: {' '.join(own_classes(kind))}")
+    print(", ".join(f"{name} {count:,}" for name, count in size().items()))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Who may import whom: DESIGN's table, held against the source.
+"""Who may import whom: the table, and a check that the source keeps to it.
 
-A *room* is a module or a package directly below `evenrisk`. Heavy optional packages stay in their rooms too.
+A *module* here is a file or a folder directly below `evenrisk`. Heavy optional packages stay in theirs too.
 """
 
 import ast
@@ -16,7 +16,7 @@ from optional import need
 SRC = Path(evenrisk.__file__).parent
 
 CORE = {"_xp"}
-DOOR = {"_validation"}
+VALIDATION = {"_validation"}
 PUBLIC = {
     "linear_model",
     "svm",
@@ -35,39 +35,39 @@ PUBLIC = {
 }
 ESTIMATORS = (
     CORE
-    | DOOR
+    | VALIDATION
     | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"}
 )
 MAY_IMPORT = {
     "_xp": set(),
     "_validation": set(),
     "_files": set(),
-    "_score_file": DOOR,
-    "exceptions": DOOR,
-    "parity": CORE | DOOR,
-    "curves": CORE | DOOR,
-    "losses": CORE | DOOR,
-    "solvers": CORE | DOOR,
-    "calibration": CORE | DOOR,
-    "datasets": CORE | DOOR,
+    "_score_file": VALIDATION,
+    "exceptions": VALIDATION,
+    "parity": CORE | VALIDATION,
+    "curves": CORE | VALIDATION,
+    "losses": CORE | VALIDATION,
+    "solvers": CORE | VALIDATION,
+    "calibration": CORE | VALIDATION,
+    "datasets": CORE | VALIDATION,
     "distances": CORE,
     "objective": CORE | {"distances"},
-    "metrics": CORE | DOOR | {"parity", "curves"},
+    "metrics": CORE | VALIDATION | {"parity", "curves"},
     "_estimator": ESTIMATORS - {"_estimator"},
     "linear_model": ESTIMATORS,
     "svm": ESTIMATORS,
     "baselines": ESTIMATORS - {"calibration"},
     "boosting": ESTIMATORS,
     "neural_network": ESTIMATORS | {"nn"},
-    "nn": CORE | DOOR | {"parity", "distances"},
-    "model_selection": DOOR | {"metrics"},
-    "plots": DOOR | {"metrics"},
-    "report": DOOR | {"metrics", "plots", "_files"},
+    "nn": CORE | VALIDATION | {"parity", "distances"},
+    "model_selection": VALIDATION | {"metrics"},
+    "plots": VALIDATION | {"metrics"},
+    "report": VALIDATION | {"metrics", "plots", "_files"},
     "paper": PUBLIC | {"_files"},
-    "cli": PUBLIC | DOOR | {"_files", "_score_file", "paper"},
+    "cli": PUBLIC | VALIDATION | {"_files", "_score_file", "paper"},
 }
 HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
-HEAVY_ROOMS: dict[str, set[str]] = {
+HEAVY_ALLOWED_IN: dict[str, set[str]] = {
     "baselines": {"cvxpy", "dccp"},
     "boosting": {"lightgbm", "xgboost"},
     "neural_network": {"torch"},
@@ -76,7 +76,7 @@ HEAVY_ROOMS: dict[str, set[str]] = {
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "narwhals", "pyarrow", "jinja2", "rich", "array_api_compat"}
 
 
-def rooms():
+def top_modules():
     return sorted(
         p.stem if p.is_file() else p.name
         for p in SRC.iterdir()
@@ -84,9 +84,9 @@ def rooms():
     )
 
 
-def files(room):
-    path = SRC / f"{room}.py"
-    return [path] if path.exists() else sorted((SRC / room).rglob("*.py"))
+def files(module):
+    path = SRC / f"{module}.py"
+    return [path] if path.exists() else sorted((SRC / module).rglob("*.py"))
 
 
 def imports(tree, *, at_import_time=False):
@@ -99,7 +99,7 @@ def imports(tree, *, at_import_time=False):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, "imports are absolute in this house"
+                assert node.level == 0, "imports must be absolute"
                 yield node.module
                 if node.module == "evenrisk":
                     yield from (f"evenrisk.{alias.name}" for alias in node.names)
@@ -114,14 +114,14 @@ def without_type_checking(tree):
     return tree
 
 
-def room_imports(source):
-    """The rooms that a source text imports."""
+def modules_imported(source):
+    """The modules that a source text imports."""
     names = imports(without_type_checking(ast.parse(source)))
     return {name.split(".")[1] for name in names if name.startswith("evenrisk.")} - {"__version__"}
 
 
-def private_imports(source, room):
-    """Private modules of other rooms that a source text imports, or takes names from."""
+def private_imports(source, module):
+    """Private modules of other modules that a source text imports, or takes names from."""
     tree = without_type_checking(ast.parse(source))
     names = list(imports(tree))
     for node in ast.walk(tree):
@@ -129,7 +129,9 @@ def private_imports(source, room):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     parts = [name.split(".") for name in names if name.startswith("evenrisk.")]
     return {
-        ".".join(part[:3]) for part in parts if len(part) > 2 and part[1] != room and part[2].startswith("_")
+        ".".join(part[:3])
+        for part in parts
+        if len(part) > 2 and part[1] != module and part[2].startswith("_")
     }
 
 
@@ -139,21 +141,21 @@ def test_no_test_module_imports_another():
         assert not found, f"{path.name} imports {found}"
 
 
-def test_every_room_is_in_the_table():
-    assert set(rooms()) == set(MAY_IMPORT)
+def test_every_module_is_in_the_table():
+    assert set(top_modules()) == set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_only_what_it_may(room):
-    for path in files(room):
-        found = room_imports(path.read_text()) - {room}
-        assert found <= MAY_IMPORT[room], f"{path.name} imports {sorted(found - MAY_IMPORT[room])}"
+@pytest.mark.parametrize("module", sorted(MAY_IMPORT))
+def test_a_modules_imported_only_what_it_may(module):
+    for path in files(module):
+        found = modules_imported(path.read_text()) - {module}
+        assert found <= MAY_IMPORT[module], f"{path.name} imports {sorted(found - MAY_IMPORT[module])}"
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_private_modules_are_closed_to_other_rooms(room):
-    for path in files(room):
-        found = sorted(private_imports(path.read_text(), room))
+@pytest.mark.parametrize("module", sorted(MAY_IMPORT))
+def test_private_modules_are_closed_to_other_modules(module):
+    for path in files(module):
+        found = sorted(private_imports(path.read_text(), module))
         assert not found, f"{path.name} imports {found}"
 
 
@@ -166,32 +168,32 @@ def test_private_modules_are_closed_to_other_rooms(room):
         "from evenrisk._validation._arrays import merged",
     ],
 )
-def test_a_private_module_of_another_room_is_found(offence):
+def test_a_private_module_of_another_module_is_found(offence):
     assert private_imports(offence, "report")
     assert not private_imports(offence, offence.split("evenrisk.")[1].split(".")[0].split()[0])
 
 
-def test_a_room_with_an_underscore_is_open():
+def test_a_module_with_an_underscore_is_open():
     assert not private_imports("from evenrisk._validation import shown\nimport evenrisk._files", "report")
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_heavy_packages_stay_in_their_rooms(room):
-    for path in files(room):
+@pytest.mark.parametrize("module", sorted(MAY_IMPORT))
+def test_heavy_packages_stay_in_their_modules(module):
+    for path in files(module):
         found = {name.split(".")[0] for name in imports(ast.parse(path.read_text()))} & HEAVY
-        assert found <= HEAVY_ROOMS.get(room, set()), f"{path.name} imports {found}"
+        assert found <= HEAVY_ALLOWED_IN.get(module, set()), f"{path.name} imports {found}"
 
 
-@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_slow_packages_are_imported_where_they_are_used(room):
-    for path in files(room):
+@pytest.mark.parametrize("module", sorted(MAY_IMPORT))
+def test_slow_packages_are_imported_where_they_are_used(module):
+    for path in files(module):
         tree = without_type_checking(ast.parse(path.read_text()))
         found = {name.split(".")[0] for name in imports(tree, at_import_time=True)} & SLOW_TO_IMPORT
         assert not found, f"{path.name} imports {found} at its top"
 
 
 @pytest.mark.parametrize(
-    ("room", "offence"),
+    ("module", "offence"),
     [
         ("distances", "from evenrisk.parity import PARITIES"),
         ("distances", "from evenrisk import _validation"),
@@ -201,8 +203,8 @@ def test_slow_packages_are_imported_where_they_are_used(room):
         ("report", "from evenrisk.parity import PARITIES"),
     ],
 )
-def test_the_table_bites(room, offence):
-    assert not room_imports(offence) <= MAY_IMPORT[room]
+def test_an_import_that_is_not_in_the_table_is_found(module, offence):
+    assert not modules_imported(offence) <= MAY_IMPORT[module]
 
 
 def test_public_names_open_from_the_root():
