@@ -25,15 +25,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._validation import (
+    ArgumentError,
     Groups,
     check_alignment,
-    check_fraction,
     check_groups,
-    check_length,
     check_number,
     check_scores,
     check_weight,
-    group_name,
     listed,
 )
 
@@ -52,7 +50,7 @@ class Quantiles:
         mass = np.bincount(place.reshape(-1), weights=weight)
         u = (np.cumsum(mass) - mass / 2) / mass.sum()
         if risk:
-            low, high = distinct[0] > 0, distinct[-1] < 1
+            low, high = int(distinct[0] > 0), int(distinct[-1] < 1)
             distinct = np.concatenate([[0.0] * low, distinct, [1.0] * high])
             u = np.concatenate([[0.0] * low, u, [1.0] * high])
         return cls(distinct, u)
@@ -168,3 +166,119 @@ class _GroupwiseMap(BaseEstimator):
                 f"{listed(unknown)} too"
             )
         return np.array([known[label] for label in groups.labels.tolist()])[groups.code]
+
+    # hooks of the two kinds of maps
+
+    def _check_parameters(self) -> None:
+        """Check the constructor's arguments."""
+
+    def _fit_target(self, score: np.ndarray, weight: np.ndarray, groups: Groups, *, risk: bool) -> None:
+        """Learn the common distribution."""
+
+    def _target(self, u: np.ndarray) -> np.ndarray:
+        """Return Q(u) of the common distribution."""
+        raise NotImplementedError
+
+    def _blend(self, s: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """Return scores between the given and the moved ones."""
+        return moved
+
+
+class BarycenterRepair(_GroupwiseMap):
+    """Moves every group's scores to their Wasserstein barycentre, all the way or a part of it.
+
+    Of all scores with the same distribution in every group the barycentre is nearest to the given ones, in
+    mean squared distance. Needs the group of every person at prediction.
+
+    Parameters
+    ----------
+    strength : float, default=1.0
+        How far to move, from 0 (not at all) to 1 (all distributions agree).
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (k,)
+        The groups seen; tuples where several columns were crossed.
+    shares_ : ndarray of shape (k,)
+        Their shares of the training weight, which weight their distributions.
+
+    See Also
+    --------
+    BlindRepair : Needs the group at fitting only.
+
+    Examples
+    --------
+    >>> from evenrisk.postprocessing import BarycenterRepair
+    >>> repair = BarycenterRepair()
+    >>> repair.fit_transform([0.1, 0.3, 0.5, 0.3, 0.5, 0.7], sensitive_features=list("aaabbb"))
+    array([0.2, 0.4, 0.6, 0.2, 0.4, 0.6])
+    """
+
+    def __init__(self, strength: float = 1.0) -> None:
+        self.strength = strength
+
+    def _check_parameters(self) -> None:
+        if check_number("strength", self.strength, low=0) > 1:
+            raise ArgumentError("strength", f"must be a number from 0 to 1, got {self.strength!r:.60}")
+
+    def _fit_target(self, score: np.ndarray, weight: np.ndarray, groups: Groups, *, risk: bool) -> None:
+        mass = np.bincount(groups.code, weights=weight)
+        self.shares_ = mass / mass.sum()
+
+    def _target(self, u: np.ndarray) -> np.ndarray:
+        return sum(share * each.score(u) for share, each in zip(self.shares_, self._of_group, strict=True))
+
+    def _blend(self, s: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        return (1 - self.strength) * s + self.strength * moved
+
+
+class HistogramMatcher(_GroupwiseMap):
+    """Moves every group's scores to the distribution of a reference: histogram matching.
+
+    Needs the group of every person at prediction. The paper names this way in its conclusion.
+
+    Parameters
+    ----------
+    reference : "pooled", a group or array-like of shape (m,), default="pooled"
+        "pooled" is the distribution of all training scores together, a group that of its training scores, and
+        an array a sample of scores whose distribution is wanted.
+
+    Attributes
+    ----------
+    groups_ : ndarray of shape (k,)
+        The groups seen; tuples where several columns were crossed.
+
+    See Also
+    --------
+    BarycenterRepair : Moves the scores as little as possible.
+
+    Examples
+    --------
+    >>> from evenrisk.postprocessing import HistogramMatcher
+    >>> matcher = HistogramMatcher(reference="b")
+    >>> matcher.fit_transform([0.1, 0.3, 0.5, 0.3, 0.5, 0.7], sensitive_features=list("aaabbb"))
+    array([0.3, 0.5, 0.7, 0.3, 0.5, 0.7])
+    """
+
+    def __init__(self, reference: Any = "pooled") -> None:
+        self.reference = reference
+
+    def _fit_target(self, score: np.ndarray, weight: np.ndarray, groups: Groups, *, risk: bool) -> None:
+        labels = groups.labels.tolist()
+        if isinstance(self.reference, (str, tuple, int, bool, np.generic)) and self.reference in labels:
+            self._reference = self._of_group[labels.index(self.reference)]
+        elif isinstance(self.reference, str) and self.reference == "pooled":
+            self._reference = Quantiles.of(score, weight, risk=risk)
+        elif np.ndim(self.reference) == 1 and not isinstance(self.reference, tuple):
+            sample = check_scores(self.reference, name="reference")
+            inside = risk and sample.min() >= 0 and sample.max() <= 1
+            self._reference = Quantiles.of(sample, np.ones(len(sample)), risk=bool(inside))
+        else:
+            raise ArgumentError(
+                "reference",
+                f"must be 'pooled', one of the groups {listed(groups.labels)} or a sample of scores, got "
+                f"{self.reference!r:.80}",
+            )
+
+    def _target(self, u: np.ndarray) -> np.ndarray:
+        return self._reference.score(u)
