@@ -18,7 +18,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -94,6 +94,7 @@ class EtaEstimator:
             raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
         parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
         found = [name for name in parameters if name == "eta" or name.endswith("__eta")]
+        found = ["eta"] if "eta" in found else found  # what is inside it has an eta of another kind
         if len(found) != 1:
             came = "none" if not found else " and ".join(f"'{name}'" for name in found)
             raise ValueError(
@@ -113,10 +114,16 @@ class EtaEstimator:
         """Whether a fit may start where another one ended; what that means is known of ours only."""
         return hasattr(self.owner, "fit_path") and "warm_start" in self.owner.get_params()
 
-    def fit(self, given: FitInput, eta: float, start: Any = None) -> Any:
-        """Fit a copy at this η, from `start`, a model fitted to the same rows at a smaller one."""
-        model = clone(self.estimator) if start is None else deepcopy(start)
-        settings = {"eta": eta} | ({"warm_start": start is not None} if self.can_start_warm else {})
+    @property
+    def keeps_base_models(self) -> bool:
+        """Whether a warm start saves the fits of other models, which do not depend on η."""
+        return getattr(self.owner, "keeps_base_models", False)
+
+    def fit(self, given: FitInput, eta: float, start: Any = None, *, last: bool = False) -> Any:
+        """Fit a copy at this η, from `start`, a model fitted to the same rows; `last`: none starts from it."""
+        model = clone(self.estimator) if start is None else self._copy(start)
+        warm = start is not None or (self.keeps_base_models and not last)
+        settings = {"eta": eta} | ({"warm_start": warm} if self.can_start_warm else {})
         model.set_params(**{self.prefix + name: value for name, value in settings.items()})
         metadata = {name: getattr(given, name) for name in ("sensitive_features", "sample_weight")}
         metadata = {name: value for name, value in metadata.items() if value is not None}
@@ -130,10 +137,14 @@ class EtaEstimator:
         model = None
         for eta in etas:
             with _ignore_repeated_warnings() if eta != etas[-1] else nullcontext():
-                model = self.fit(given, eta, model)
+                model = self.fit(given, eta, model, last=eta == etas[-1])
         if self.can_start_warm and model is not None:
             model.set_params(**{self.prefix + "warm_start": self.owner.warm_start})
         return model
+
+    def _copy(self, model: Any) -> Any:
+        """Return a copy to fit again. Base models are not fitted again, and may be large: they are shared."""
+        return copy(model) if self.keeps_base_models and not self.prefix else deepcopy(model)
 
     def _refuse_without_routing(self, given: str) -> None:
         """Refuse what only metadata routing can pass on: only pipelines take the form step__name."""
@@ -243,8 +254,10 @@ class HeldOutScorer:
 
     def scores(self, eta: float) -> HeldOutScores:
         """Fit every fold and return the scores of the rows it holds out."""
-        # the largest fitted η below, if it is near
-        before = max((other for other in self.models if eta / WARM_RATIO <= other < eta), default=None)
+        # the largest fitted η below, if it is near; where only base models are kept, any will do
+        any_eta = self.estimator.keeps_base_models
+        near = (other for other in self.models if any_eta or eta / WARM_RATIO <= other < eta)
+        before = max(near, default=None)
         starts = [None] * len(self.folds) if before is None else self.models[before]
         jobs = (
             delayed(_fit_and_score)(self.estimator, self.given, fold, eta, start)
@@ -254,7 +267,7 @@ class HeldOutScorer:
             done = Parallel(n_jobs=self.n_jobs)(jobs)
         if self.warm and self.estimator.can_start_warm:
             self.models[eta] = [model for model, _ in done]
-        self.started_at[eta] = before
+        self.started_at[eta] = None if any_eta else before
         n, weight = _num_samples(self.given.X), self.given.sample_weight
         out = HeldOutScores(np.full(n, np.nan), np.full(n, np.nan))
         for (_, test), (_, score) in zip(self.folds, done, strict=True):
@@ -263,10 +276,11 @@ class HeldOutScorer:
         return out
 
     def fit_from_scratch(self) -> None:
-        """Forget the fits, and start none of the next ones from another."""
-        self.models.clear()
+        """Forget the fits, and start none of the next ones from another; base models are kept."""
         self.started_at.clear()
-        self.warm = False
+        if not self.estimator.keeps_base_models:
+            self.models.clear()
+            self.warm = False
 
     def etas_leading_to(self, eta: float) -> list[float]:
         """Return the η that the fits at this η came through; the first was fitted from scratch."""

@@ -2,5 +2,6 @@
 
 from evenrisk.postprocessing._aware import BarycenterRepair, HistogramMatcher
 from evenrisk.postprocessing._blind import BlindRepair
+from evenrisk.postprocessing._repaired_classifier import RepairedClassifier
 
-__all__ = ["BarycenterRepair", "BlindRepair", "HistogramMatcher"]
+__all__ = ["BarycenterRepair", "BlindRepair", "HistogramMatcher", "RepairedClassifier"]

@@ -7,18 +7,27 @@ training rows are out of fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
-from evenrisk._validation import listed
+from evenrisk._estimator import TrainingData
+from evenrisk._validation import ArgumentError, check_features, check_number, listed
 from evenrisk.postprocessing._plane import log_odds
 
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
@@ -118,10 +127,67 @@ class BaseModels:
         return np.hstack([log_odds(risk[:, 1:]), *v])
 
 
+@dataclass(frozen=True)
+class CrossFitting:
+    """How models are fitted without some of the rows: the folds, and who does the work."""
+
+    folds: list[Fold]
+    n_jobs: int | None = None
+
+    @property
+    def fold_of_row(self) -> np.ndarray:
+        """The number of the fold that holds each row out."""
+        fold = np.empty(sum(len(test) for _, test in self.folds), dtype=np.intp)
+        for number, (_, test) in enumerate(self.folds):
+            fold[test] = number
+        return fold
+
+    @classmethod
+    def plan(
+        cls, cv: Any, data: TrainingData, rng: np.random.RandomState, n_jobs: int | None = None
+    ) -> CrossFitting:
+        """Make folds of the rows of positive weight, stratified by label and group."""
+        n = len(data.y)
+        stratum = data.y if data.groups is None else 2 * data.groups.code + data.y
+        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+            check_number("cv", cv, low=2, whole=True)
+            splitter = StratifiedKFold(int(cv), shuffle=True, random_state=rng.randint(2**31 - 1))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # a label may have fewer rows in some group
+                folds = list(splitter.split(np.zeros(n), stratum))
+        elif isinstance(cv, Iterable) and not (isinstance(cv, str) or hasattr(cv, "split")):
+            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+        else:
+            folds = list(check_cv(cv, data.y, classifier=True).split(np.zeros(n), stratum))
+        times = (
+            np.bincount(np.concatenate([test for _, test in folds]), minlength=n) if folds else np.zeros(1)
+        )
+        if len(times) != n or (times != 1).any():
+            raise ArgumentError("cv", f"must hold out each of {n} rows exactly once, got folds that do not")
+        place = np.cumsum(data.weight > 0) - 1  # among the rows that count
+        there = [[part[data.weight[part] > 0] for part in fold] for fold in folds]
+        return cls([(place[train], place[test]) for train, test in there], n_jobs)
+
+
+def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int | None]) -> None:
+    """Refuse a group with fewer rows than folds, within each of the labels that a model is fitted to."""
+    assert data.groups is not None
+    for label in labels:
+        rows = (data.weight > 0) & (True if label is None else data.y == label)
+        counts = np.bincount(data.groups.code[rows], minlength=len(data.groups.labels))
+        if counts.min() < n_folds:
+            where = "" if label is None else f" among rows of label {data.classes[label]!r}"
+            raise ArgumentError(
+                "sensitive_features",
+                f"must have at least as many rows of each group as folds, cv={n_folds}{where}, got "
+                f"{counts.min()} rows of {data.groups.names[int(counts.argmin())]!r}",
+            )
+
+
 def cross_fit(
-    estimator: Any, X: Any, target: Target, weight: np.ndarray, folds: Sequence[Fold], n_jobs: int | None
+    estimator: Any, X: Any, target: Target, weight: np.ndarray, how: CrossFitting
 ) -> tuple[Classifier, np.ndarray]:
-    """Return the classifier fitted to all rows, and P(class|x) (n, k) of each row from one that has not seen it."""
+    """Return a classifier fitted to all rows, and P(class|x) (n, k) out of fold."""
 
     def fit(rows: np.ndarray) -> Classifier:
         rows = rows[target.rows[rows]]
@@ -132,12 +198,11 @@ def cross_fit(
     def score(train: np.ndarray, test: np.ndarray) -> np.ndarray:
         return fit(train).probabilities(_safe_indexing(X, test))
 
-    everybody = np.arange(len(weight))
-    parts = Parallel(n_jobs=n_jobs)(delayed(score)(train, test) for train, test in folds)
+    parts = Parallel(n_jobs=how.n_jobs)(delayed(score)(train, test) for train, test in how.folds)
     unseen = np.full((len(weight), len(target.classes)), np.nan)
-    for (_, test), part in zip(folds, parts, strict=True):
+    for (_, test), part in zip(how.folds, parts, strict=True):
         unseen[test] = part
-    return fit(everybody), unseen
+    return fit(np.arange(len(weight))), unseen
 
 
 def weight_argument(estimator: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
@@ -174,3 +239,51 @@ def numbers_of(X: Any, names: list[Any], role: str) -> np.ndarray:
             f"{listed(names)}"
         )
     return numbers
+
+
+def rows_as_given(model: Any, X: Any, *, reset: bool) -> Any:
+    """Return X as base models will see it, its columns kept or compared; the values are theirs to check."""
+    check_features(X)
+    if hasattr(X, "to_pandas"):  # polars, pyarrow
+        X = X.to_pandas()
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    _check_feature_names(model, X, reset=reset)
+    if len(X.shape) == 2:
+        _check_n_features(model, X, reset=reset)
+    return X
+
+
+def check_classifier(role: str, given: Any, *, prefit: bool) -> None:
+    """Check that a base model is a classifier with `predict_proba`, and fitted where it should be."""
+    if isinstance(given, type):
+        raise ArgumentError(role, f"must be an instance, got the class {given.__name__}")
+    if not hasattr(given, "predict_proba"):
+        raise ArgumentError(
+            role, f"must be a classifier with predict_proba, got {type(given).__name__}, which has none"
+        )
+    if not prefit:
+        return
+    try:
+        check_is_fitted(given)
+    except NotFittedError as error:
+        raise ArgumentError(
+            role, f"must be fitted with cv='prefit', got a {type(given).__name__} that is not"
+        ) from error
+
+
+def with_seeds(estimator: Any, random_state: Any, rng: np.random.RandomState) -> Any:
+    """Return a copy; parts whose `random_state` is None get one, if the user gave us one."""
+    estimator = clone(estimator)
+    if random_state is not None:
+        names = [name for name, value in sorted(estimator.get_params(deep=True).items()) if value is None]
+        names = [name for name in names if name.split("__")[-1] == "random_state"]
+        estimator.set_params(**{name: int(rng.randint(2**31 - 1)) for name in names})
+    return estimator
+
+
+def is_prefit(cv: Any) -> bool:
+    """Whether the base models are fitted already."""
+    return isinstance(cv, str) and cv == "prefit"

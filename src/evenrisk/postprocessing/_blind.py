@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import hash as checksum
-from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _num_samples,
-    check_is_fitted,
-)
+from sklearn.base import clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
 from evenrisk._validation import (
+    ArgumentError,
     RepairWarning,
-    SmallCellWarning,
     check_choice,
-    check_features,
     check_flag,
     check_member,
     check_number,
@@ -34,60 +25,145 @@ from evenrisk._validation import (
     warn_user,
 )
 from evenrisk.calibration import CALIBRATIONS
-from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.linear_model import FairLogisticRegression
-from evenrisk.losses import LOGISTIC
-from evenrisk.objective import Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, Parity
 from evenrisk.postprocessing._base_models import (
     BaseModels,
     Classifier,
-    Fold,
+    CrossFitting,
     ProbabilityColumns,
     ScoreColumn,
     Source,
     Target,
+    check_classifier,
+    check_rows_per_fold,
     cross_fit,
+    is_prefit,
+    rows_as_given,
     weight_argument,
+    with_seeds,
 )
 from evenrisk.postprocessing._coin import Coin
-from evenrisk.postprocessing._plane import PlaneBasis, Size, affordable
-
-RIDGE = 0.3  # in the plane model, over the number of rows
-SELECTION_ROWS = 20_000  # at most, on which sizes of the plane model are compared
-MEMORISED = 0.15  # by which a base model's AUC on its own rows may be above that out of fold
+from evenrisk.postprocessing._plane import PlaneBasis
+from evenrisk.postprocessing._plane_model import PlaneRows, choose_basis, fit_path
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The training rows in the plane: all that the plane model is fitted to."""
+    """The base models, and the training rows in their plane: what does not depend on η."""
 
-    data: TrainingData  # rows of positive weight; X is the user's
+    rows: PlaneRows
     models: BaseModels
-    V: np.ndarray  # (n, m) coordinates, out of fold
     coin: Coin | None
-    c: np.ndarray | None  # (n,)
-    half: np.ndarray  # (n,) 0 or 1, for comparing sizes
+    basis: PlaneBasis
     checksum: str  # of what was given to fit
-    basis: PlaneBasis | None = None
-
-    def part(self, basis: PlaneBasis, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return basis functions, labels and weights of some rows."""
-        c = None if self.c is None else self.c[rows]
-        return basis(self.V[rows], c), self.data.y[rows], self.data.weight[rows]
 
 
 class BlindRepair(FairClassifier):
     """Any classifier, made fair at every threshold without retraining it; predictions need X alone.
 
-    Two models, one of the label and one of the group, place every person in a plane: risk and probability of
-    the group. A small fair logistic model of splines in that plane gives the repaired score. The best score
-    that does not look at the attribute depends on these numbers only, so the small model does as well as one
-    trained from scratch, in seconds, for as many eta as wanted.
+    A model of the label and a model of the group place every person in a plane: risk and probability of the
+    group. A small fair logistic model in that plane gives the repaired score. No score that does not look at
+    the attribute can do better than one that depends on these numbers only, so the small model does about as
+    well as a fair model trained from scratch, in seconds, for as many eta as wanted.
+
+    Parameters
+    ----------
+    estimator : classifier, or a column of X
+        Any classifier of y with `predict_proba`, pipelines included. It is fitted once for each fold and once
+        to all rows. Or the name (or number) of a column of X with a score that exists already, such as a
+        vendor's; larger must mean riskier.
+    parity : str or Parity, default="demographic_parity"
+        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
+        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    distance : str or Distance, default="gap"
+        "gap", "histogram", "gaussian", or an instance with its own settings. ``GapDistance(power=8)`` keeps
+        more AUC at a given max gap and takes longer.
+    eta : float, default=1.0
+        Weight of the penalty. 0 is the calibrated base model and needs no ``sensitive_features``. See
+        :class:`~evenrisk.FairLogisticRegression`; :class:`~evenrisk.BudgetSearchCV` finds it.
+    attribute_estimator : classifier, columns of X or None, default=None
+        Any classifier of the group with `predict_proba`; None is a copy of `estimator`. Under a rule that
+        compares people with the same label there is one for each such label, fitted to its people. Or a
+        column of X with the probability of the second of two groups, or a list of columns, one for each group
+        in sorted order. With ``cv="prefit"`` also a dict from label to fitted classifier.
+    cv : int, splitter, iterable or "prefit", default=5
+        Folds for predictions of rows that a base model has not seen: their number, each with its share of
+        every label in every group, or what scikit-learn takes; every row must be held out once. "prefit": the
+        base models are fitted already, and the rows given to `fit` are new to them.
+    coin : bool, default=True
+        Whether people at the same place in the plane may be told apart by a fixed random projection of X.
+        Without it a crowd at one place, unequal by group, leaves a gap that no eta can close. The same X
+        always has the same score.
+    calibration : {"sigmoid", "isotonic"} or None, default=None
+        One strictly increasing map of the repaired scores for all groups, so that they are risks again.
+    max_iter : int, default=1000
+        Largest number of iterations at each point of the path over eta.
+    tol : float, default=1e-5
+        Stop when no entry of the gradient of the plane model's objective is larger.
+    warm_start : bool, default=False
+        Keep the base models and the rows in their plane, and use them again in the next `fit` if it is given
+        the same rows: only the plane model is then fitted.
+    n_jobs : int, default=None
+        How many folds to fit at once; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows into folds and draws the projection. Base models whose own `random_state` is None
+        get one from it.
+    verbose : int, default=0
+        1 writes one line per iteration of the plane model to standard error.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The model of the label, fitted to all rows; not set where `estimator` is a column.
+    attribute_estimators_ : list of classifiers
+        The models of the group, fitted to all rows: one, or one for each label compared. They predict group
+        codes, 0, 1, … in the order of ``groups_``.
+    plane_model_ : FairLogisticRegression
+        The fair model of the basis functions.
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive class.
+    groups_ : ndarray of shape (k,)
+        The groups seen, where any were given; tuples where several columns were crossed.
+    calibration_ : Line, Steps or None
+        The map from the minimised raw score to the calibrated one, a callable.
+    objective_, penalty_ : float
+        The plane model's objective and E_f at the solution, before calibration.
+    n_iter_ : int
+        Iterations of the plane model over the whole path.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (d,)
+        Column names of X, where it had any.
+
+    See Also
+    --------
+    BarycenterRepair : For a score whose users know the group at prediction.
+
+    Notes
+    -----
+    An explicit estimate of the group takes part in every prediction. Some rules read that as use of the
+    attribute by proxy; a model trained with the penalty does so at most implicitly.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.metrics import max_demographic_parity_difference
+    >>> from evenrisk.postprocessing import BlindRepair
+    >>> X, y, race = load_compas()
+    >>> forest = RandomForestClassifier(50, min_samples_leaf=20, random_state=0)
+    >>> for eta in (0, 10):
+    ...     repaired = BlindRepair(forest, eta=eta, random_state=0).fit(X, y, sensitive_features=race)
+    ...     s = repaired.predict_proba(X)[:, 1]
+    ...     print(round(max_demographic_parity_difference(y, s, sensitive_features=race), 1))
+    0.3
+    0.1
     """
 
     _plain_setting: ClassVar[str] = "eta=0"
+    keeps_base_models: ClassVar[bool] = True  # from one fit to the next with warm_start; searches look at it
 
     def __init__(
         self,
@@ -123,11 +199,31 @@ class BlindRepair(FairClassifier):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
-        """Fit the base models, out of fold and on all rows, and the fair model in their plane."""
+        """Fit the base models and the fair model in their plane.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features, as the base models take them; missing values and categories are theirs to handle.
+            The protected attribute should not be among them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row, in the base models that take weights and in the plane model.
+        sensitive_features : array-like of shape (n,) or (n, m), default=None
+            The group of each row; several columns are crossed. Required where ``eta > 0``; never needed to
+            predict.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
         with all_or_nothing(self):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             plane = self._plane(data)
-            self._store_fit(plane, self._plane_models(plane, [float(self.eta)])[0])
+            (model,) = fit_path(plane.rows, plane.basis, self._plane_model(), [float(self.eta)])
+            self._store_fit(plane, model)
         return self
 
     def fit_path(
@@ -139,27 +235,51 @@ class BlindRepair(FairClassifier):
         *,
         sensitive_features: Any = None,
     ) -> list[Self]:
-        """Repair at each of several eta; the base models are fitted once."""
+        """Repair at each of several eta; the base models are fitted once.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features
+            As in `fit`.
+        etas : sequence of float
+            Values of eta, in any order; this estimator's own is not used.
+
+        Returns
+        -------
+        list
+            Fitted copies of this estimator, in the order of `etas`. They share the base models.
+        """
         if np.ndim(etas) != 1 or not len(etas):
-            raise ValueError(f"`etas` must be a sequence of at least 1 number, got {etas!r}")
+            raise ArgumentError("etas", f"must be a sequence of at least 1 number, got {etas!r}")
         etas = [float(check_number("etas", eta, low=0)) for eta in etas]
         strictest = clone(self).set_params(eta=max(etas))
         data = strictest._check_rows(X, y, sample_weight, sensitive_features)
         plane = strictest._plane(data)
+        models = fit_path(plane.rows, plane.basis, self._plane_model(), etas)
         repaired = []
-        for eta, model in zip(etas, strictest._plane_models(plane, etas), strict=True):
-            each = copy(strictest).set_params(eta=eta, warm_start=self.warm_start)
+        for eta, model in zip(etas, models, strict=True):
+            each = copy(strictest).set_params(eta=eta)
             each._store_fit(plane, model)
             repaired.append(each)
         return repaired
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the repaired raw score of each row."""
+        """Return the repaired raw score of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
         check_is_fitted(self)
-        X = self._features(X, reset=False)
-        V = self._models.coordinates(X)
+        X = rows_as_given(self, X, reset=False)
         c = None if self._coin is None else self._coin(X)
-        return self.plane_model_.decision_function(self._basis_(V, c))
+        return self.plane_model_.decision_function(self._basis(self._models.coordinates(X), c))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,21 +299,17 @@ class BlindRepair(FairClassifier):
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
-        _check_source("estimator", self.estimator, prefit=self._is_prefit)
+        _check_source("estimator", self.estimator, prefit=is_prefit(self.cv))
         if self.attribute_estimator is not None:
             for each in self._attribute_sources():
-                _check_source("attribute_estimator", each, prefit=self._is_prefit)
-        elif not hasattr(self.estimator, "fit") or self._is_prefit:
-            why = "cv='prefit'" if self._is_prefit else f"a score column, {self.estimator!r}"
+                _check_source("attribute_estimator", each, prefit=is_prefit(self.cv))
+        elif not hasattr(self.estimator, "fit") or is_prefit(self.cv):
+            why = "cv='prefit'" if is_prefit(self.cv) else f"a score column, {self.estimator!r}"
             if self.eta > 0:
                 raise ValueError(
                     f"`attribute_estimator` must be given with {why}, got None: there is nothing to copy for "
                     "a model of the group"
                 )
-
-    @property
-    def _is_prefit(self) -> bool:
-        return isinstance(self.cv, str) and self.cv == "prefit"
 
     def _attribute_sources(self) -> list[Any]:
         given = self.attribute_estimator
@@ -206,21 +322,7 @@ class BlindRepair(FairClassifier):
         return False
 
     def _check_X(self, X: Any) -> Any:
-        return self._features(X, reset=True)
-
-    def _features(self, X: Any, *, reset: bool) -> Any:
-        """Return X as the base models will see it: what is in it is theirs to check."""
-        check_features(X)
-        if hasattr(X, "to_pandas"):  # polars, pyarrow
-            X = X.to_pandas()
-        if not hasattr(X, "shape"):
-            X = np.asarray(X)
-        if hasattr(X, "tocsr"):
-            X = X.tocsr()
-        _check_feature_names(self, X, reset=reset)
-        if len(X.shape) == 2:
-            _check_n_features(self, X, reset=reset)
-        return X
+        return rows_as_given(self, X, reset=True)
 
     # ---------------------------------------------------------------- base models
 
@@ -231,69 +333,28 @@ class BlindRepair(FairClassifier):
         if self.warm_start and kept is not None and kept.checksum == given:
             return kept
         rng = check_random_state(self.random_state)
-        fold, folds = self._folds(data, rng)
-        present = np.flatnonzero(data.weight > 0)
-        place = np.full(len(data.y), -1)
-        place[present] = np.arange(len(present))
-        folds = [(place[train[data.weight[train] > 0]], place[test[data.weight[test] > 0]]) for train, test in folds]
-        half, data = (fold % 2)[present], data.drop_zero_weights()
-        risk, p = self._risk(data, folds, rng)
-        groups, q = self._group_models(data, folds, rng)
+        how = self._cross_fitting(data, rng)
+        data = data.drop_zero_weights()
+        risk, p = self._risk(data, how, rng)
+        groups, q = self._group_models(data, how, rng)
         mass = np.zeros(1) if data.groups is None else np.bincount(data.groups.code, weights=data.weight)
         models = BaseModels(risk, groups, int(mass.argmax()))
-        V = models.placed(p, q)
-        coin = c = None
-        if self.coin and len(q):
+        coin = None
+        if self.coin and groups:
             coin = Coin(data.X, data.weight, int(rng.randint(2**31 - 1)))
-            c = coin(data.X)
-        plane = Plane(data, models, V, coin, c, half, given)
-        return replace(plane, basis=self._basis(plane))
+        c = None if coin is None else coin(data.X)
+        # X is not needed any more, and may be large
+        rows = PlaneRows(replace(data, X=None), models.placed(p, q), c, how.fold_of_row % 2)
+        return Plane(rows, models, coin, choose_basis(rows, self._plane_model(), self._distance), given)
 
-    def _folds(self, data: TrainingData, rng: np.random.RandomState) -> tuple[np.ndarray, list[Fold]]:
-        """Return the fold of each row, and the folds; stratified by label and group."""
-        n = len(data.y)
-        stratum = data.y if data.groups is None else 2 * data.groups.code + data.y
-        cv = 5 if self._is_prefit else self.cv
-        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-            check_number("cv", cv, low=2, whole=True)
-            self._check_rows_per_fold(data, int(cv))
-            cv = StratifiedKFold(int(cv), shuffle=True, random_state=rng.randint(2**31 - 1))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # a label of a group may have fewer rows
-                folds = list(cv.split(np.zeros(n), stratum))
-        elif isinstance(cv, Iterable) and not isinstance(cv, str):
-            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-        else:
-            folds = list(check_cv(cv, data.y, classifier=True).split(np.zeros(n), stratum))
-        fold = np.full(n, -1)
-        for number, (_, test) in enumerate(folds):
-            fold[test] = number
-        if (fold < 0).any() or sum(len(test) for _, test in folds) != n:
-            raise ValueError("`cv` must hold out every row exactly once, got folds that do not")
-        return fold, folds
-
-    def _check_rows_per_fold(self, data: TrainingData, n_folds: int) -> None:
-        """Refuse a label or a group with fewer rows than folds: a base model would never see it."""
-        present = data.weight > 0
-        counts = np.bincount(data.y[present], minlength=2)
-        if self._is_prefit:
-            return
-        if counts.min() < n_folds:
-            raise ValueError(
-                f"`cv` must be at most the number of rows of each label, got {n_folds} folds and "
-                f"{counts.min()} rows of {data.classes[counts.argmin()]!r}"
-            )
-        if data.groups is None:
-            return
-        for label in self._labels():
-            rows = present if label is None else present & (data.y == label)
-            counts = np.bincount(data.groups.code[rows], minlength=len(data.groups.labels))
-            if counts.min() < n_folds:
-                where = "" if label is None else f" among rows of {data.classes[label]!r}"
-                raise ValueError(
-                    f"`cv` must be at most the number of rows of each group{where}, got {n_folds} folds and "
-                    f"{counts.min()} rows of {data.groups.names[int(counts.argmin())]!r}"
-                )
+    def _cross_fitting(self, data: TrainingData, rng: np.random.RandomState) -> CrossFitting:
+        """Return the folds, or refuse a group that has too few rows for them."""
+        if is_prefit(self.cv):
+            return CrossFitting.plan(2, data, rng)  # for the choice of a size
+        how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
+        if data.groups is not None:
+            check_rows_per_fold(len(how.folds), data, self._labels())
+        return how
 
     def _labels(self) -> list[int | None]:
         """Return the labels within which groups are compared; [None] where the rule does not look at them."""
@@ -303,20 +364,20 @@ class BlindRepair(FairClassifier):
         return [label for label in (0, 1) if stratum[label] >= 0]
 
     def _risk(
-        self, data: TrainingData, folds: list[Fold], rng: np.random.RandomState
+        self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
     ) -> tuple[Source, np.ndarray]:
         if not hasattr(self.estimator, "fit"):
             column = ScoreColumn.fit(data.X, self.estimator, data.weight)
             return column, column.probabilities(data.X)
-        if self._is_prefit:
+        if is_prefit(self.cv):
             fitted = Classifier(self.estimator, data.classes, "estimator")
             return fitted, fitted.probabilities(data.X)
         everybody = np.ones(len(data.y), dtype=bool)
         target = Target("estimator", data.classes[data.y], data.classes, everybody)
-        return self._cross_fit(self.estimator, data, target, folds, rng)
+        return self._cross_fit(self.estimator, data, target, how, rng)
 
     def _group_models(
-        self, data: TrainingData, folds: list[Fold], rng: np.random.RandomState
+        self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
     ) -> tuple[list[Source], list[np.ndarray]]:
         if data.groups is None:
             return [], []
@@ -331,18 +392,16 @@ class BlindRepair(FairClassifier):
                 )
             columns = ProbabilityColumns(names, n_groups)
             return [columns], [columns.probabilities(data.X)]
-        if self._is_prefit:
+        if is_prefit(self.cv):
             return self._prefit_group_models(given, data)
         found = []
         for label in self._labels():
             rows = np.ones(len(data.y), dtype=bool) if label is None else data.y == label
             target = Target("attribute_estimator", data.groups.code, np.arange(n_groups), rows)
-            found.append(self._cross_fit(given, data, target, folds, rng))
+            found.append(self._cross_fit(given, data, target, how, rng))
         return [model for model, _ in found], [p for _, p in found]
 
-    def _prefit_group_models(
-        self, given: Any, data: TrainingData
-    ) -> tuple[list[Source], list[np.ndarray]]:
+    def _prefit_group_models(self, given: Any, data: TrainingData) -> tuple[list[Source], list[np.ndarray]]:
         assert data.groups is not None
         models = [given]
         if isinstance(given, dict):
@@ -359,126 +418,53 @@ class BlindRepair(FairClassifier):
         return fitted, [each.probabilities(data.X) for each in fitted]
 
     def _cross_fit(
-        self, estimator: Any, data: TrainingData, target: Target, folds: list[Fold], rng: np.random.RandomState
+        self,
+        estimator: Any,
+        data: TrainingData,
+        target: Target,
+        how: CrossFitting,
+        rng: np.random.RandomState,
     ) -> tuple[Source, np.ndarray]:
-        estimator = clone(estimator)
-        if self.random_state is not None:
-            seeds = {
-                name: int(rng.randint(2**31 - 1))
-                for name, value in sorted(estimator.get_params(deep=True).items())
-                if name.split("__")[-1] == "random_state" and value is None
-            }
-            estimator.set_params(**seeds)
+        estimator = with_seeds(estimator, self.random_state, rng)
         if (data.weight != 1).any() and not weight_argument(estimator, data.weight):
             warn_user(
-                f"`{target.role}`, a {type(estimator).__name__}, takes no `sample_weight`: the weights count in "
-                "the repair, not in this model",
+                f"`{target.role}`, a {type(estimator).__name__}, takes no `sample_weight`: the weights count "
+                "in the repair, not in this model",
                 RepairWarning,
             )
-        return cross_fit(estimator, data.X, target, data.weight, folds, self.n_jobs)
+        return cross_fit(estimator, data.X, target, data.weight, how)
 
-    # ---------------------------------------------------------------- the plane model
-
-    def _basis(self, plane: Plane) -> PlaneBasis:
-        """Choose how fine the basis is: by the number of rows, and by the objective on rows held out.
-
-        The choice does not depend on eta. It is made where the penalty of the plain score is a quarter of
-        its loss: a weaker penalty needs no fine basis, and a stronger one multiplies the noise of its value.
-        """
-        coin, data = plane.c is not None, plane.data
-        sizes = affordable(len(plane.V), plane.V, coin=coin)
-        if data.cells is not None and len(sizes) > 1:
-            plain = self._objective(plane, slice(None), 1.0)
-            value = plain(plane.V[:, 0])[0]
-            penalty = plain.penalty.value(plane.V[:, 0]) if plain.penalty else 0.0
-            eta = 0.25 * (value - penalty) / penalty if penalty > 0 else 0.0
-            held_out = [self._held_out_objective(plane, eta, size) for size in sizes]
-            sizes = [sizes[int(np.argmin(held_out))]]
-        return PlaneBasis(plane.V, sizes[0], coin=coin)
-
-    def _held_out_objective(self, plane: Plane, eta: float, size: Size) -> float:
-        """Return the objective of either half of the rows at this η, fitted to the other half."""
-        rows = np.arange(len(plane.V))
-        if len(rows) > SELECTION_ROWS:
-            rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:SELECTION_ROWS])
-        total = 0.0
-        for held in (0, 1):
-            train, test = rows[plane.half[rows] != held], rows[plane.half[rows] == held]
-            if not (plane.data.is_complete(train) and plane.data.is_complete(test)):
-                return np.inf
-            basis = PlaneBasis(plane.V[train], size, coin=plane.c is not None)
-            model = self._plane_model(eta, len(train)).set_params(calibration=None, verbose=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # raised once, by the fit to all rows
-                model.fit(*plane.part(basis, train), sensitive_features=plane.data.groups.code[train])
-            g = model.decision_function(plane.part(basis, test)[0])
-            total += float(self._objective(plane, test, eta)(g)[0])
-        return total
-
-    def _objective(self, plane: Plane, rows: Any, eta: float) -> ScoreObjective:
-        """Return mean loss + η·E_f in the scores of some rows."""
-        data = plane.data
-        penalty = Penalty(self._distance, data.cells.rows(rows))
-        return ScoreObjective(LOGISTIC, data.y[rows], data.weight[rows], penalty, eta)
-
-    def _plane_model(self, eta: float, n_rows: float) -> FairLogisticRegression:
+    def _plane_model(self) -> FairLogisticRegression:
+        """Return the plane model, not fitted, with the settings that are this estimator's."""
         return FairLogisticRegression(
-            self._parity,
-            distance=self._distance,
-            eta=eta,
-            alpha=RIDGE / n_rows,
+            self.parity,
+            distance=self.distance,
             calibration=self.calibration,
             max_iter=self.max_iter,
             tol=self.tol,
             verbose=self.verbose,
         )
 
-    def _plane_models(self, plane: Plane, etas: Sequence[float]) -> list[FairLogisticRegression]:
-        """Fit the plane model at each η."""
-        data = plane.data
-        F, y, weight = plane.part(plane.basis, slice(None))
-        groups = None if data.groups is None else data.groups.labels[data.groups.code]
-        model = self._plane_model(max(etas), data.weight.sum())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SmallCellWarning)  # raised already, when the rows were checked
-            return model.fit_path(F, data.classes[y], etas, weight, sensitive_features=groups)
-
     def _store_fit(self, plane: Plane, model: FairLogisticRegression) -> None:
-        self._models, self._coin, self._basis_, self.plane_model_ = (
-            plane.models,
-            plane.coin,
-            plane.basis,
-            model,
-        )
+        """Set the fitted attributes."""
         forget(self, "estimator_", "attribute_estimators_", "_kept_plane")
         if isinstance(plane.models.risk, Classifier):
             self.estimator_ = plane.models.risk.model
         self.attribute_estimators_ = [
             each.model for each in plane.models.groups if isinstance(each, Classifier)
         ]
+        self._models, self._coin, self._basis = plane.models, plane.coin, plane.basis
         if self.warm_start:
             self._kept_plane = plane
-        self.calibration_ = model.calibration_
+        self.plane_model_, self.calibration_ = model, model.calibration_
         self.objective_, self.penalty_, self.n_iter_ = model.objective_, model.penalty_, model.n_iter_
-        self._store_labels(plane.data)
+        self._store_labels(plane.rows.data)
 
 
 def _check_source(role: str, given: Any, *, prefit: bool) -> None:
-    """Check that a base model is one."""
-    if isinstance(given, type):
-        raise ValueError(f"`{role}` must be an instance, got the class {given.__name__}")
-    if not hasattr(given, "fit"):
-        if isinstance(given, (str, int, np.integer, list)) and not isinstance(given, bool):
-            return
-        raise ValueError(f"`{role}` must be a classifier or the name of a column of X, got {given!r:.80}")
-    if not hasattr(given, "predict_proba"):
-        raise ValueError(
-            f"`{role}` must be a classifier with predict_proba, got {type(given).__name__}, which has none"
-        )
-    if prefit:
-        try:
-            check_is_fitted(given)
-        except NotFittedError as error:
-            raise ValueError(
-                f"`{role}` must be fitted with cv='prefit', got a {type(given).__name__} that is not"
-            ) from error
+    """Check that a base model is a classifier, or names columns of X."""
+    named = isinstance(given, (str, int, np.integer, list)) and not isinstance(given, bool)
+    if not (named or hasattr(given, "fit")):
+        raise ArgumentError(role, f"must be a classifier or the name of a column of X, got {given!r:.80}")
+    if not named:
+        check_classifier(role, given, prefit=prefit)

@@ -20,10 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import logit
 from sklearn.preprocessing import SplineTransformer
 
@@ -103,7 +101,7 @@ class PlaneBasis:
 
 def _splines(ends: np.ndarray, n_knots: int, degree: int) -> SplineTransformer:
     """Return B-splines on equally spaced knots, constant beyond the ends."""
-    knots = np.linspace(*ends, n_knots)[:, None]
+    knots = np.linspace(ends[0], ends[1], n_knots)[:, None]
     transformer = SplineTransformer(degree=degree, knots=knots, extrapolation="constant")
     return transformer.fit(knots)
 

@@ -1,0 +1,105 @@
+"""The small fair model in the plane: which basis it has, and its fits over η.
+
+It is our fair logistic regression of the basis functions. The data choose how fine the basis is: a size needs
+enough rows for its functions, and of the sizes left, the one with the smallest objective on rows held out is
+taken. The choice does not depend on η. It is made where the penalty of the plain score is a quarter of its
+loss: a weaker penalty needs no fine basis, and a stronger one mostly multiplies the noise of its value.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from evenrisk._estimator import TrainingData
+from evenrisk._validation import SmallCellWarning
+from evenrisk.distances import Distance
+from evenrisk.linear_model import FairLogisticRegression
+from evenrisk.losses import LOGISTIC
+from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.postprocessing._plane import PlaneBasis, Size, affordable
+
+RIDGE = 0.3  # over the total weight
+SELECTION_ROWS = 20_000  # at most, on which sizes are compared
+SELECTION_PENALTY = 0.25  # of the loss
+
+
+@dataclass(frozen=True)
+class PlaneRows:
+    """The training rows in the plane."""
+
+    data: TrainingData
+    V: np.ndarray  # (n, m) coordinates, out of fold
+    c: np.ndarray | None  # (n,) the coin
+    half: np.ndarray  # (n,) 0 or 1, for comparing sizes
+
+    def features(self, basis: PlaneBasis, rows: Any = slice(None)) -> np.ndarray:
+        """Return the basis functions of some rows."""
+        return basis(self.V[rows], None if self.c is None else self.c[rows])
+
+    def objective(self, distance: Distance, eta: float, rows: Any = slice(None)) -> ScoreObjective:
+        """Return mean loss + η·E_f as a function of the scores of some rows."""
+        data = self.data
+        penalty = None if data.cells is None else Penalty(distance, data.cells.rows(rows))
+        return ScoreObjective(LOGISTIC, data.y[rows], data.weight[rows], penalty, eta)
+
+
+def choose_basis(rows: PlaneRows, model: FairLogisticRegression, distance: Distance) -> PlaneBasis:
+    """Return the basis whose fit, with this model's settings, has the smallest objective on rows held out."""
+    coin = rows.c is not None
+    sizes = affordable(len(rows.V), rows.V, coin=coin)
+    if rows.data.cells is not None and len(sizes) > 1:
+        model = clone(model).set_params(eta=_selection_eta(rows, distance))
+        held_out = [_held_out_objective(rows, size, model, distance) for size in sizes]
+        sizes = [sizes[int(np.argmin(held_out))]]
+    return PlaneBasis(rows.V, sizes[0], coin=coin)
+
+
+def _selection_eta(rows: PlaneRows, distance: Distance) -> float:
+    plain = rows.objective(distance, 0.0)
+    loss = float(plain(rows.V[:, 0])[0])
+    penalty = plain.penalty.value(rows.V[:, 0]) if plain.penalty is not None else 0.0
+    return SELECTION_PENALTY * loss / penalty if penalty > 0 else 0.0
+
+
+def _held_out_objective(
+    rows: PlaneRows, size: Size, model: FairLogisticRegression, distance: Distance
+) -> float:
+    """Return the sum of the objectives of both halves of the rows, each fitted to the other half."""
+    some = np.arange(len(rows.V))
+    if len(some) > SELECTION_ROWS:
+        some = np.sort(np.random.default_rng(0).permutation(len(some))[:SELECTION_ROWS])
+    total, data = 0.0, rows.data
+    for held in (0, 1):
+        train, test = some[rows.half[some] != held], some[rows.half[some] == held]
+        if not (data.is_complete(train) and data.is_complete(test)):
+            return np.inf
+        basis = PlaneBasis(rows.V[train], size, coin=rows.c is not None)
+        fitted = clone(model).set_params(alpha=RIDGE / data.weight[train].sum(), calibration=None, verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # raised once, by the fit to all rows
+            groups = None if data.groups is None else data.groups.code[train]
+            F = rows.features(basis, train)
+            fitted.fit(F, data.y[train], data.weight[train], sensitive_features=groups)
+        g = fitted.decision_function(rows.features(basis, test))
+        total += float(rows.objective(distance, model.eta, test)(g)[0])
+    return total
+
+
+def fit_path(
+    rows: PlaneRows, basis: PlaneBasis, model: FairLogisticRegression, etas: Sequence[float]
+) -> list[FairLogisticRegression]:
+    """Fit the model at each η to all rows."""
+    data = rows.data
+    model = clone(model).set_params(alpha=RIDGE / data.weight.sum(), eta=max(etas))
+    groups = None if data.groups is None else data.groups.labels[data.groups.code]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallCellWarning)  # raised already, when the rows were checked
+        return model.fit_path(
+            rows.features(basis), data.classes[data.y], etas, data.weight, sensitive_features=groups
+        )

@@ -1,0 +1,230 @@
+"""A classifier whose scores are repaired with the attribute known at prediction."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import logit
+from sklearn.base import clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing
+from evenrisk._validation import ArgumentError, MissingSensitiveFeatures
+from evenrisk.parity import PARITIES
+from evenrisk.postprocessing._aware import BarycenterRepair
+from evenrisk.postprocessing._base_models import (
+    Classifier,
+    CrossFitting,
+    Target,
+    check_classifier,
+    check_rows_per_fold,
+    cross_fit,
+    is_prefit,
+    rows_as_given,
+    with_seeds,
+)
+
+
+class RepairedClassifier(FairClassifier):
+    """Any classifier with the risks of every group moved to one distribution; predicting needs the group.
+
+    The risks of people that the classifier has not seen are moved by a map such as
+    :class:`BarycenterRepair`, one for each group.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Any classifier with `predict_proba`.
+    repair : BarycenterRepair, HistogramMatcher or None, default=None
+        The map of risks; None is ``BarycenterRepair()``.
+    cv : int, splitter, iterable or "prefit", default=5
+        As in :class:`BlindRepair`.
+    n_jobs : int, default=None
+        How many folds to fit at once; the result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows into folds. A classifier whose own `random_state` is None gets one from it.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted to all rows.
+    repair_ : BarycenterRepair or HistogramMatcher
+        Fitted to risks out of fold.
+    classes_ : ndarray of shape (2,)
+        The labels; the second is the positive class.
+    groups_ : ndarray of shape (k,)
+        The groups seen; tuples where several columns were crossed.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (d,)
+        Column names of X, where it had any.
+
+    See Also
+    --------
+    BlindRepair : Needs the group at fitting only.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from evenrisk.datasets import load_compas
+    >>> from evenrisk.metrics import max_demographic_parity_difference
+    >>> from evenrisk.postprocessing import RepairedClassifier
+    >>> X, y, race = load_compas()
+    >>> repaired = RepairedClassifier(LogisticRegression(max_iter=1000), random_state=0)
+    >>> repaired = repaired.fit(X, y, sensitive_features=race)
+    >>> s = repaired.predict_proba(X, sensitive_features=race)[:, 1]
+    >>> round(max_demographic_parity_difference(y, s, sensitive_features=race), 1)
+    0.0
+    """
+
+    _plain_setting: ClassVar[str] = "the estimator itself"
+    # with metadata routing on, pipelines and searches pass the groups through without a request
+    __metadata_request__predict: ClassVar = {"sensitive_features": True}
+    __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
+    __metadata_request__decision_function: ClassVar = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        estimator: Any,
+        repair: Any = None,
+        *,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.repair = repair
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Self:
+        """Fit the classifier, and the map to its risks of people it has not seen.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features, as the classifier takes them.
+        y : array-like of shape (n,)
+            Two labels of any kind; the second in sorted order is the positive class.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; several columns are crossed. Needed to predict too.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            model, risk, data = self._risks(data)
+            repair = BarycenterRepair() if self.repair is None else clone(self.repair)
+            groups = data.groups.labels[data.groups.code]  # type: ignore[union-attr]
+            self.repair_ = repair.fit(risk, sensitive_features=groups, sample_weight=data.weight)
+            self._classifier, self.estimator_ = model, model.model
+            self._store_labels(data)
+        return self
+
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the log-odds of the repaired risk of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; one that `fit` has seen.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the positive class is predicted.
+        """
+        return logit(self._repaired(X, sensitive_features))
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return 1 − s and the repaired risk s for each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; one that `fit` has seen.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            In the order of ``classes_``.
+        """
+        s = self._repaired(X, sensitive_features)
+        return np.column_stack([1 - s, s])
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the label of each row: the positive class where the repaired risk is above 0.5.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; one that `fit` has seen.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, as they were given to `fit`.
+        """
+        return self.classes_[(self._repaired(X, sensitive_features) > 0.5).astype(np.intp)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _repaired(self, X: Any, sensitive_features: Any) -> np.ndarray:
+        check_is_fitted(self)
+        if sensitive_features is None:
+            raise MissingSensitiveFeatures(
+                "`sensitive_features` is required to predict, got None: this repair moves each group's "
+                "scores in its own way. BlindRepair predicts without it"
+            )
+        risk = self._classifier.probabilities(rows_as_given(self, X, reset=False))[:, 1]
+        return self.repair_.transform(risk, sensitive_features=sensitive_features)
+
+    def _risks(self, data: TrainingData) -> tuple[Classifier, np.ndarray, TrainingData]:
+        """Return the classifier, the risks of rows it has not seen, and these rows."""
+        rng = check_random_state(self.random_state)
+        if is_prefit(self.cv):
+            data = data.drop_zero_weights()
+            fitted = Classifier(self.estimator, data.classes, "estimator")
+            return fitted, fitted.probabilities(data.X)[:, 1], data
+        how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
+        check_rows_per_fold(len(how.folds), data, [None])
+        data = data.drop_zero_weights()
+        everybody = np.ones(len(data.y), dtype=bool)
+        target = Target("estimator", data.classes[data.y], data.classes, everybody)
+        estimator = with_seeds(self.estimator, self.random_state, rng)
+        fitted, unseen = cross_fit(estimator, data.X, target, data.weight, how)
+        return fitted, unseen[:, 1], data
+
+    def _check_parameters(self) -> None:
+        check_classifier("estimator", self.estimator, prefit=is_prefit(self.cv))
+        if self.repair is not None and not hasattr(self.repair, "transform"):
+            raise ArgumentError(
+                "repair", f"must be a BarycenterRepair, a HistogramMatcher or None, got {self.repair!r:.80}"
+            )
+        self._parity = PARITIES["demographic_parity"]
+
+    def _why_groups(self) -> str:
+        return "to repair scores group by group, got None"
+
+    def _may_merge_rows(self) -> bool:
+        return False
+
+    def _check_X(self, X: Any) -> Any:
+        return rows_as_given(self, X, reset=True)
