@@ -130,6 +130,27 @@ def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, m
     assert len(taken) == looks + 1
 
 
+def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
+    """Whatever else a solver asks for at that point is of another place."""
+    X, y, group = (a[:300] for a in rows["compas"])
+    clf = FairLogisticRegression(eta=2)
+    problem = clf._problem(clf._check_rows(X, y, None, group))
+    start = np.full(problem.n_parameters, 0.1)
+    kept, found = path_room.KeptCurvature(problem), []
+
+    def two_looks(fun, theta, *, curvature):
+        found.extend(curvature(at) for at in (theta, theta + 0.5))
+        return path_room.Solution(theta, 0.0, 0.0, 1, converged=True)
+
+    monkeypatch.setattr(path_room, "newton", two_looks)
+    kept.parts, kept.end = problem.curvature_parts(start), start.copy()
+    kept.minimise(problem, start)
+    for matrix, at in zip(found, (start, start + 0.5), strict=True):
+        bend, gram = problem.curvature_parts(at)
+        assert matrix == pytest.approx(bend + 2 * 2 * gram + kept.damping, rel=1e-12)
+    assert np.abs(found[1] - found[0]).max() > 1e-3
+
+
 @pytest.mark.parametrize(("etas", "rungs"), [([1, 3.9], 0), ([1, 4.1], 1), ([0.1, 20], 4)])
 def test_a_path_has_rungs_where_the_next_step_would_be_too_wide(rows, capsys, etas, rungs):
     X, y, group = (a[:300] for a in rows["compas"])
