@@ -622,7 +622,7 @@ def test_the_scores_a_kernel_machine_is_calibrated_on_are_of_rows_it_has_not_see
 
 
 def ten_people():
-    """Three groups under equal opportunity: negatives are in no cell, one of group 2's positives has no weight."""
+    """Three groups under equal opportunity: negatives are in no cell, a positive of group 2 has no weight."""
     y = np.array([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
     group = np.array([0, 0, 1, 1, 2, 2, 0, 1, 2, 2])
     weight = np.array([1, 2, 1, 1, 1, 0, 1, 1, 1, 1.0])
