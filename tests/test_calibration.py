@@ -482,8 +482,8 @@ def test_pickle_clone_and_a_refit_without(kind, how):
 @each
 @each_calibration
 def test_weights_equal_repetition_bit_for_bit(kind, how):
-    X, y, group = (a[:500] for a in people("compas")[0])
-    times = np.random.default_rng(0).integers(0, 4, 500)
+    X, y, group = (a[:250] for a in people("compas")[0])
+    times = np.random.default_rng(0).integers(0, 4, 250)
     clf = ESTIMATORS[kind](calibration=how)
     weighted = clone(clf).fit(X, y, times, sensitive_features=group)
     repeated = clone(clf).fit(
@@ -596,7 +596,7 @@ def test_a_machine_that_knows_its_rows_by_heart_is_not_too_sure(calibration):
         X[:, 0] += 0.5 * group
         return X, (rng.random(n) < 1 / (1 + np.exp(0.3 - X[:, 0] - X[:, 1]))).astype(int), group
 
-    (X, y, group), (X_test, y_test, _) = people(600, 0), people(4000, 100)
+    (X, y, group), (X_test, y_test, _) = people(300, 0), people(4000, 100)
     loss = {}
     for each in (None, calibration):
         clf = FairKernelSVC(calibration=each).fit(X, y, sensitive_features=group)

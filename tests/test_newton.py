@@ -21,8 +21,11 @@ SEPARATED = {("compas", "gap", "equal_opportunity"): 1e-3}
 
 @pytest.fixture(scope="module")
 def rows():
+    """All of COMPAS, and 12,000 people of Adult."""
     out = {}
     for name, (X, y, group) in {"compas": load_compas(), "adult": load_adult(one_hot=True)}.items():
+        some = np.random.default_rng(0).permutation(len(y))[:12_000]
+        X, y, group = X.iloc[some], y.iloc[some], group.iloc[some]
         X, sd = X.to_numpy(dtype=float), X.to_numpy(dtype=float).std(axis=0)
         out[name] = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1), y.to_numpy(), group.to_numpy()
     return out
