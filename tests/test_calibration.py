@@ -482,8 +482,8 @@ def test_pickle_clone_and_a_refit_without(kind, how):
 @each
 @each_calibration
 def test_weights_equal_repetition_bit_for_bit(kind, how):
-    X, y, group = (a[:250] for a in people("compas")[0])
-    times = np.random.default_rng(0).integers(0, 4, 250)
+    X, y, group = (a[:500] for a in people("compas")[0])
+    times = np.random.default_rng(0).integers(0, 4, 500)
     clf = ESTIMATORS[kind](calibration=how)
     weighted = clone(clf).fit(X, y, times, sensitive_features=group)
     repeated = clone(clf).fit(
