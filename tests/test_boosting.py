@@ -73,7 +73,7 @@ def split(compas):
 
 
 # η and rounds: the strongest penalty has the narrowest valley, and goes on for long
-ROUNDS = pytest.mark.parametrize(("eta", "rounds"), [(1, 80), (10, 80), (100, 500)])
+ROUNDS = pytest.mark.parametrize(("eta", "rounds"), [(1, 100), (10, 200), (100, 500)])
 
 
 @COLLAPSE
