@@ -331,6 +331,7 @@ def test_a_valley_below_one_is_found_and_a_narrow_range_is_kept():
     assert smallest_eta(lambda eta: 0.01 if 0.1 <= eta <= 0.5 else 0.3, 0.05, 0.01, 1000) == pytest.approx(
         0.1, rel=0.1
     )
+    assert smallest_eta(lambda eta: 0.01 if 0 < eta < 0.02 else 0.3, 0.05, 0.01, 1000) == 0.01
     assert smallest_eta(lambda eta: 0.3 / (1 + eta), 0.05, 4, 50) == pytest.approx(5, rel=0.1)
     assert smallest_eta(lambda eta: 0.01 if eta >= 20 else 0.3, 0.05, 0.01, 30) == pytest.approx(20, rel=0.1)
     assert smallest_eta(lambda eta: 0.01 if eta >= 0.02 else 0.3, 0.05, 0.02, 30) == 0.02

@@ -21,8 +21,11 @@ SEPARATED = {("compas", "gap", "equal_opportunity"): 1e-3}
 
 @pytest.fixture(scope="module")
 def rows():
+    """All of COMPAS, and 12,000 people of Adult."""
     out = {}
     for name, (X, y, group) in {"compas": load_compas(), "adult": load_adult(one_hot=True)}.items():
+        some = np.random.default_rng(0).permutation(len(y))[:12_000]
+        X, y, group = X.iloc[some], y.iloc[some], group.iloc[some]
         X, sd = X.to_numpy(dtype=float), X.to_numpy(dtype=float).std(axis=0)
         out[name] = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1), y.to_numpy(), group.to_numpy()
     return out
@@ -128,6 +131,27 @@ def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, m
     kept.n_iter_since = 0
     kept.minimise(problem, start + 0.1, tol=1e-3, max_iter=1)
     assert len(taken) == looks + 1
+
+
+def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
+    """Whatever else a solver asks for at that point is of another place."""
+    X, y, group = (a[:300] for a in rows["compas"])
+    clf = FairLogisticRegression(eta=2)
+    problem = clf._problem(clf._check_rows(X, y, None, group))
+    start = np.full(problem.n_parameters, 0.1)
+    kept, found = path_room.KeptCurvature(problem), []
+
+    def two_looks(fun, theta, *, curvature):
+        found.extend(curvature(at) for at in (theta, theta + 0.5))
+        return path_room.Solution(theta, 0.0, 0.0, 1, converged=True)
+
+    monkeypatch.setattr(path_room, "newton", two_looks)
+    kept.parts, kept.end = problem.curvature_parts(start), start.copy()
+    kept.minimise(problem, start)
+    for matrix, at in zip(found, (start, start + 0.5), strict=True):
+        bend, gram = problem.curvature_parts(at)
+        assert matrix == pytest.approx(bend + 2 * 2 * gram + kept.damping, rel=1e-12)
+    assert np.abs(found[1] - found[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize(("etas", "rungs"), [([1, 3.9], 0), ([1, 4.1], 1), ([0.1, 20], 4)])
