@@ -139,18 +139,18 @@ def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
     clf = FairLogisticRegression(eta=2)
     problem = clf._problem(clf._check_rows(X, y, None, group))
     start = np.full(problem.n_parameters, 0.1)
-    kept, found = path_room.KeptCurvature(problem), []
+    kept, found = path_room.CurvatureCache(problem), []
 
     def two_looks(fun, theta, *, curvature):
         found.extend(curvature(at) for at in (theta, theta + 0.5))
         return path_room.Solution(theta, 0.0, 0.0, 1, converged=True)
 
     monkeypatch.setattr(path_room, "newton", two_looks)
-    kept.parts, kept.end = problem.curvature_parts(start), start.copy()
+    kept.parts, kept.last_theta = problem.curvature_parts(start), start.copy()
     kept.minimise(problem, start)
     for matrix, at in zip(found, (start, start + 0.5), strict=True):
-        bend, gram = problem.curvature_parts(at)
-        assert matrix == pytest.approx(bend + 2 * 2 * gram + kept.damping, rel=1e-12)
+        loss_curvature, gram = problem.curvature_parts(at)
+        assert matrix == pytest.approx(loss_curvature + 2 * 2 * gram + kept.damping, rel=1e-12)
     assert np.abs(found[1] - found[0]).max() > 1e-3
 
 
