@@ -19,16 +19,22 @@ ETAS = {"gap": 5.0, "histogram": 0.2, "gaussian": 0.2}
 SEPARATED = {("compas", "gap", "equal_opportunity"): 1e-3}
 
 
+def standardised(X, y, group, some=slice(None)):
+    X = X.to_numpy(dtype=float)[some]
+    sd = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1), y.to_numpy()[some], group.to_numpy()[some]
+
+
 @pytest.fixture(scope="module")
 def rows():
-    """All of COMPAS, and 12,000 people of Adult."""
-    out = {}
-    for name, (X, y, group) in {"compas": load_compas(), "adult": load_adult(one_hot=True)}.items():
-        some = np.random.default_rng(0).permutation(len(y))[:12_000]
-        X, y, group = X.iloc[some], y.iloc[some], group.iloc[some]
-        X, sd = X.to_numpy(dtype=float), X.to_numpy(dtype=float).std(axis=0)
-        out[name] = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1), y.to_numpy(), group.to_numpy()
-    return out
+    """COMPAS, Adult, and 12,000 people of it."""
+    adult = load_adult(one_hot=True)
+    some = np.random.default_rng(0).permutation(len(adult.y))[:12_000]
+    return {
+        "compas": standardised(*load_compas()),
+        "adult": standardised(*adult, some),
+        "all of adult": standardised(*adult),
+    }
 
 
 def fit(rows, solver, parity="demographic_parity", weight=None, **settings):
@@ -61,8 +67,8 @@ def test_newton_and_lbfgs_end_at_the_same_objective(rows, name, distance, parity
 
 def test_a_strong_penalty_takes_newton_a_fraction_of_the_steps(rows):
     settings = {"eta": 10, "parity": "equalized_odds", "tol": 1e-4}
-    assert fit(rows["adult"], "newton", **settings).n_iter_ <= 60
-    assert fit(rows["adult"], "lbfgs", **settings).n_iter_ > 60
+    assert fit(rows["all of adult"], "newton", **settings).n_iter_ <= 60
+    assert fit(rows["all of adult"], "lbfgs", **settings).n_iter_ > 60
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
