@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression
-from evenrisk._estimator import _path as path_room
+from evenrisk._estimator import _path as path_module
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.distances import DISTANCES, GapDistance
 from evenrisk.objective import LinearObjective
@@ -117,11 +117,11 @@ def test_auto_takes_newton_where_it_pays(rows, capsys, monkeypatch):
     assert solvers() == {"lbfgs", "newton"}  # the unpenalised fit needs no second order
     for limit in ("FEW_FEATURES", "FEW_PAIRS"):
         with monkeypatch.context() as patch:
-            patch.setattr(path_room, limit, 0)
+            patch.setattr(path_module, limit, 0)
             assert solvers() == {"lbfgs"}
 
 
-@pytest.mark.parametrize(("age", "looks"), [(path_room.RENEW - 1, 0), (path_room.RENEW, 1)])
+@pytest.mark.parametrize(("age", "looks"), [(path_module.RENEW - 1, 0), (path_module.RENEW, 1)])
 def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, monkeypatch, age, looks):
     taken = []
     parts = LinearObjective.curvature_parts
@@ -129,7 +129,7 @@ def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, m
     X, y, group = (a[:500] for a in rows["compas"])
     clf = FairLogisticRegression(eta=1)
     problem = clf._problem(clf._check_rows(X, y, None, group))
-    kept = path_room.CurvatureCache(problem)
+    kept = path_module.CurvatureCache(problem)
     start = np.full(problem.n_parameters, 0.1)
     kept.parts, kept.n_iter_since, kept.last_theta = parts(problem, start), age, start.copy()
     kept.minimise(problem, start, tol=1e-3, max_iter=1)
@@ -145,13 +145,13 @@ def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
     clf = FairLogisticRegression(eta=2)
     problem = clf._problem(clf._check_rows(X, y, None, group))
     start = np.full(problem.n_parameters, 0.1)
-    kept, found = path_room.CurvatureCache(problem), []
+    kept, found = path_module.CurvatureCache(problem), []
 
     def two_looks(fun, theta, *, curvature):
         found.extend(curvature(at) for at in (theta, theta + 0.5))
-        return path_room.Solution(theta, 0.0, 0.0, 1, converged=True)
+        return path_module.Solution(theta, 0.0, 0.0, 1, converged=True)
 
-    monkeypatch.setattr(path_room, "newton", two_looks)
+    monkeypatch.setattr(path_module, "newton", two_looks)
     kept.parts, kept.last_theta = problem.curvature_parts(start), start.copy()
     kept.minimise(problem, start)
     for matrix, at in zip(found, (start, start + 0.5), strict=True):
