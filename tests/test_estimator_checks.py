@@ -21,7 +21,7 @@ class Kernel(GroupsFromRows, FairKernelSVC):
     pass
 
 
-# Many have a small eta: the path to it is short, and what is checked here does not depend on it.
+# Some have a small eta, so that the path to it is short.
 @parametrize_with_checks(
     [
         FairLogisticRegression(eta=0),
@@ -33,7 +33,7 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         Logistic("equal_opportunity", distance="gaussian", eta=0.1, alpha=0.1),
         Logistic("equal_opportunity", distance="histogram"),
         Logistic("equal_opportunity"),
-        Logistic(distance=GapDistance(power=8), eta=0.03),
+        Logistic(distance=GapDistance(power=8)),
         Logistic(solver="lbfgs"),
         Logistic(calibration="sigmoid"),
         Logistic(calibration="isotonic"),
@@ -41,7 +41,7 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         BudgetSearchCV(FairLinearSVC(calibration="isotonic"), max_gap=1),
         FairLinearSVC(eta=0),
         FairLinearSVC(eta=0, alpha=0.01, loss="squared_hinge", fit_intercept=False),
-        Linear(eta=0.03),
+        Linear(),
         Linear("equal_opportunity", distance="histogram", eta=0.03),
         Linear(distance="gaussian", eta=0.1, alpha=0.1),
         Linear("equal_opportunity", distance=GapDistance(scale="rank"), loss="squared_hinge", alpha=0.01),
@@ -49,7 +49,7 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         Linear(calibration="isotonic", eta=0.03, fit_intercept=False),
         FairKernelSVC(eta=0),
         FairKernelSVC(eta=0, kernel="poly", n_components=8, random_state=0, loss="squared_hinge"),
-        Kernel(eta=0.03),
+        Kernel(),
         Kernel("equal_opportunity", distance="histogram", eta=0.03, kernel="linear"),
         Kernel(distance="gaussian", eta=0.1, alpha=0.1, n_components=15, random_state=0),
         # six fits each
