@@ -10,7 +10,7 @@ import evenrisk.objective._linear as objective_module
 import evenrisk.objective._scores as scores_module
 from evenrisk._estimator import eta_path, left_out_scores
 from evenrisk._estimator._path import SolverSettings
-from evenrisk.distances import DISTANCES, evaluate
+from evenrisk.distances import DISTANCES, GapDistance, evaluate
 from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, make_cells
@@ -295,6 +295,44 @@ def test_moments_of_sparse_rows_keep_their_digits_far_from_zero(offset):
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "distance",
+    [
+        *DISTANCES.values(),
+        GapDistance(scale="rank"),
+        GapDistance(power=8),
+        GapDistance(scale="rank", power=4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("parity", ["equalized_odds", "equal_opportunity"])
+def test_parts_of_the_rows_add_up_to_the_whole(distance, parity):
+    """Two workers that hold some rows each, and pass nothing but sums."""
+    w = world(parity, 3)
+    first = np.sort(np.random.default_rng(0).permutation(len(w.g))[:90])
+    parts = [first, np.setdiff1d(np.arange(len(w.g)), first)]
+    whole = ScoreObjective(LOGISTIC, w.y, w.weight, Penalty(distance, w.cells()), 0.7)
+    value, gradient, summed = whole.evaluate(w.g)
+    workers = [
+        ScoreObjective(LOGISTIC, w.y[i], w.weight[i], Penalty(distance, w.cells(i)), 0.7, whole.total)
+        for i in parts
+    ]
+    shift = distance.shift(w.g[first], w.cells(first))  # one worker's, for all
+    rounds = [each.first_round(w.g[i], shift) for each, i in zip(workers, parts, strict=True)]
+    sums = rounds[0].summed.sums.plus(rounds[1].summed.sums)
+    penalty, D = workers[0].penalty.derivative(sums)
+    assert sum(each.loss for each in rounds) + 0.7 * penalty == pytest.approx(value, rel=1e-10)
+    for worker, found, i in zip(workers, rounds, parts, strict=True):
+        assert worker.second_round(found, D) == pytest.approx(gradient[i], rel=1e-8, abs=1e-12)
+    slopes = [
+        worker.penalty.slope_sums(found.summed, lambda block, X=w.X[i]: X[block])
+        for worker, found, i in zip(workers, rounds, parts, strict=True)
+    ]
+    expected = whole.penalty.curvature(summed, lambda block: w.X[block])
+    assert expected.any()
+    assert workers[1].penalty.gram_of_sums(sums, sum(slopes)) == pytest.approx(expected, rel=1e-8)
+
+
 @each
 @pytest.mark.parametrize("parity", ["equalized_odds", "equal_opportunity"])
 def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, monkeypatch):
@@ -322,7 +360,7 @@ def test_round_two_is_the_same_where_too_many_rows_came_to_keep_their_places(nam
     assert prepared_again.prepared == []
     gradients = [np.zeros(len(w.g)), np.zeros(len(w.g))]
     for summed, gradient in zip((kept, prepared_again), gradients, strict=True):
-        penalty.add_gradient(summed, penalty.derivative(summed)[1], gradient)
+        penalty.add_gradient(summed, penalty.derivative(summed.sums)[1], gradient)
     assert gradients[0].any()
     assert gradients[0].tolist() == gradients[1].tolist()
 
