@@ -200,7 +200,7 @@ class ScoreObjective:
         return first.loss + self.eta * float(distance), self.second_round(first, D), first.summed
 
     def first_round(self, g: Array, shift: Array | float | None = None) -> FirstRound:
-        """Round 1: return the loss, its gradient and the sums of the penalty, `shift` as in `Penalty.sums`."""
+        """Round 1: return the loss, its gradient and the penalty's sums; `shift` as in `Penalty.sums`."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
