@@ -13,7 +13,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.tx
 # One BLAS thread per pytest worker: two workers on two cores must not fight for them.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help reproduce test lint docs wheel test-wheel test-minimum benchmark benchmark-quick data clean
+.PHONY: help reproduce test test-suite lint docs wheel test-wheel test-minimum benchmark benchmark-quick data clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
@@ -37,7 +37,9 @@ $(VENV)/.docs: $(VENV)/.core
 reproduce: $(VENV)/.core  ## the paper's experiment on the shipped COMPAS data: tables, figures and a page in results/
 	$(BIN)/evenrisk reproduce
 
-test: lint  ## lint, then all tests
+test: lint test-suite  ## lint, then all tests
+
+test-suite: $(VENV)/.dev  ## all tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev  ## ruff, ruff format and mypy
@@ -59,11 +61,14 @@ test-wheel: wheel  ## install the wheel in an empty environment and use it there
 	$(BIN)/uv pip install --quiet --python .venv-wheel/bin/python dist/*.whl
 	cd .venv-wheel && bin/python -I ../scripts/wheel_smoke.py && bin/evenrisk --version
 
-test-minimum: $(BIN)/uv  ## the core tests with the oldest versions pyproject.toml admits
+.venv-minimum/.done: pyproject.toml | $(BIN)/uv
 	rm -rf .venv-minimum
 	$(PYTHON) -m venv .venv-minimum
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --resolution lowest-direct -e .
 	$(BIN)/uv pip install --quiet --python .venv-minimum/bin/python --group test
+	@touch $@
+
+test-minimum: .venv-minimum/.done  ## the core tests with the oldest versions pyproject.toml admits
 	EVENRISK_TESTS=minimum $(ONE_THREAD) .venv-minimum/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider
 
 benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (idle machine, please)

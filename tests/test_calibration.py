@@ -1,6 +1,7 @@
 """Calibration: laws over every map and every kind of score, then the three estimators on real people."""
 
 import pickle
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -17,7 +18,8 @@ from sklearn.metrics import log_loss
 
 from conftest import standardised
 from evenrisk import FairKernelSVC, FairLinearSVC, FairLogisticRegression, threshold_profile
-from evenrisk._estimator import left_out_scores
+from evenrisk._estimator import TrainingData, left_out_scores
+from evenrisk._estimator._unseen import cross_fitted_scores
 from evenrisk.calibration import (
     CALIBRATIONS,
     FLATTEST,
@@ -31,6 +33,7 @@ from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import CollapseWarning, MajorityRateWarning
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import LinearObjective, ScoreObjective
+from evenrisk.parity import PARITIES, make_cells
 from worlds import world
 
 pytestmark = pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning")
@@ -593,7 +596,7 @@ def test_a_machine_that_knows_its_rows_by_heart_is_not_too_sure(calibration):
         X[:, 0] += 0.5 * group
         return X, (rng.random(n) < 1 / (1 + np.exp(0.3 - X[:, 0] - X[:, 1]))).astype(int), group
 
-    (X, y, group), (X_test, y_test, _) = people(600, 0), people(4000, 100)
+    (X, y, group), (X_test, y_test, _) = people(300, 0), people(4000, 100)
     loss = {}
     for each in (None, calibration):
         clf = FairKernelSVC(calibration=each).fit(X, y, sensitive_features=group)
@@ -616,6 +619,54 @@ def test_the_scores_a_kernel_machine_is_calibrated_on_are_of_rows_it_has_not_see
             K[np.ix_(train, train)], y[train], sensitive_features=race[train]
         )
         assert unseen[test] == pytest.approx(part.decision_function(K[np.ix_(test, train)]), abs=1e-6)
+
+
+def ten_people():
+    """Three groups under equal opportunity: negatives are in no cell, a positive of group 2 has no weight."""
+    y = np.array([1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
+    group = np.array([0, 0, 1, 1, 2, 2, 0, 1, 2, 2])
+    weight = np.array([1, 2, 1, 1, 1, 0, 1, 1, 1, 1.0])
+    cells = make_cells(PARITIES["equal_opportunity"], y, group, 3, weight)
+    return TrainingData(np.zeros((10, 1)), y, weight, np.array([0, 1]), None, cells)
+
+
+@pytest.mark.parametrize(
+    ("rows", "complete"),
+    [
+        (range(10), True),
+        ([1, 2, 4, 6], True),
+        ([1, 2, 5, 6], False),  # the one positive of group 2 has no weight
+        ([1, 2, 6, 7, 8], False),  # group 2 has no positive, and being in no cell is no cell
+        ([1, 2, 4], False),  # one label
+    ],
+)
+def test_rows_are_complete_if_those_with_weight_have_every_label_and_cell(rows, complete):
+    assert ten_people().is_complete(np.array(rows)) == complete
+
+
+def test_without_cells_rows_are_complete_if_they_have_both_labels():
+    data = replace(ten_people(), cells=None)
+    assert data.is_complete(np.array([0, 6]))
+    assert not data.is_complete(np.array([0, 4]))
+    assert not data.is_complete(np.array([5, 6]))  # the one positive has no weight
+
+
+def test_a_fold_that_cannot_be_left_out_keeps_its_scores():
+    fold, g = np.array([0, 1, 0, 1, 2, 3, 0, 1, 2, 3]), np.linspace(-1, 1, 10)
+    left_out = {}
+
+    def refit(train, test):
+        left_out[tuple(test)] = tuple(train)
+        return 100.0 + test
+
+    scores = cross_fitted_scores(ten_people(), g, fold, refit)
+    # fold 2 has the only positive of group 2 that has weight; fold 4 has nobody
+    assert left_out == {
+        (0, 2, 6): (1, 3, 4, 5, 7, 8, 9),
+        (1, 3, 7): (0, 2, 4, 5, 6, 8, 9),
+        (5, 9): (0, 1, 2, 3, 4, 6, 7, 8),
+    }
+    assert scores.tolist() == np.where(fold == 2, g, 100.0 + np.arange(10)).tolist()
 
 
 def moves(clf, X, y, group, weight, some):

@@ -316,6 +316,16 @@ def test_histogram_equals_the_papers_formula(n_bins, bandwidth, floor, parity, s
     assert value(distance, g, w.cells()) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("g", [50.0, 1000.0])
+def test_histogram_counts_risks_of_just_one(g):
+    s, group, weight = np.array([1.0, 0.0, 1.0]), np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0])
+    cells = make_cells(PARITIES["demographic_parity"], None, group, 2, weight)
+    centre = (np.arange(1, 21) - 0.5) / 20
+    psi = np.exp(-((s[:, None] - centre) ** 2) / (2 * 0.05**2))
+    found = HistogramDistance().psi_sums(np.array([g, -1000.0, g]), cells)
+    assert found == pytest.approx(np.stack([psi[0], 2 * psi[1] + 3 * psi[2]]), rel=1e-12, abs=1e-12)
+
+
 def test_gaussian_equals_the_closed_form():
     def kl(m0, v0, m1, v1):
         return 0.5 * (np.log(v1 / v0) + ((m0 - m1) ** 2 + v0) / v1 - 1)

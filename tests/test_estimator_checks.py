@@ -21,6 +21,7 @@ class Kernel(GroupsFromRows, FairKernelSVC):
     pass
 
 
+# Some have a small eta, so that the path to it is short.
 @parametrize_with_checks(
     [
         FairLogisticRegression(eta=0),
@@ -41,18 +42,19 @@ class Kernel(GroupsFromRows, FairKernelSVC):
         FairLinearSVC(eta=0),
         FairLinearSVC(eta=0, alpha=0.01, loss="squared_hinge", fit_intercept=False),
         Linear(),
-        Linear("equal_opportunity", distance="histogram", eta=0.5),
+        Linear("equal_opportunity", distance="histogram", eta=0.03),
         Linear(distance="gaussian", eta=0.1, alpha=0.1),
         Linear("equal_opportunity", distance=GapDistance(scale="rank"), loss="squared_hinge", alpha=0.01),
-        Linear(calibration="sigmoid", alpha=0.01),
-        Linear(calibration="isotonic", fit_intercept=False),
+        Linear(calibration="sigmoid", eta=0.03, alpha=0.01),
+        Linear(calibration="isotonic", eta=0.03, fit_intercept=False),
         FairKernelSVC(eta=0),
         FairKernelSVC(eta=0, kernel="poly", n_components=8, random_state=0, loss="squared_hinge"),
         Kernel(),
-        Kernel("equal_opportunity", distance="histogram", eta=0.5, kernel="linear"),
+        Kernel("equal_opportunity", distance="histogram", eta=0.03, kernel="linear"),
         Kernel(distance="gaussian", eta=0.1, alpha=0.1, n_components=15, random_state=0),
-        Kernel(calibration="sigmoid", alpha=0.1, tol=1e-3),
-        Kernel(calibration="isotonic", alpha=0.1, n_components=8, random_state=0, tol=1e-3),
+        # six fits each
+        Kernel(calibration="sigmoid", eta=0.01, alpha=0.1, tol=1e-3),
+        Kernel(calibration="isotonic", eta=0.01, alpha=0.1, n_components=8, random_state=0, tol=1e-3),
     ]
 )
 def test_scikit_learns_checks(estimator, check):

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-import evenrisk._estimator._hinge as hinge_room
+import evenrisk._estimator._hinge as hinge_module
 from evenrisk import FairLinearSVC
 from evenrisk._estimator._hinge import HingeSolver
 from evenrisk.distances import DISTANCES
@@ -103,7 +103,7 @@ def test_many_parameters_do_without_the_curvature_matrix(distance, monkeypatch):
     F = objective(world(), alpha=1e-3, distance=distance, eta=0.3)
     start = solve(F.with_eta(0.0))[0].theta
     whole, _ = solve(F, start=start)
-    monkeypatch.setattr(hinge_room, "FULL_CURVATURE", 4)
+    monkeypatch.setattr(hinge_module, "FULL_CURVATURE", 4)
     monkeypatch.setattr(LinearObjective, "curvature", None)
     assert solve(F, start=start)[0].value == pytest.approx(whole.value, rel=1e-5)
 

@@ -13,8 +13,8 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC
 
-import evenrisk.svm._kernel as kernel_room
-import evenrisk.svm._memory as memory_room
+import evenrisk.svm._kernel as kernel_module
+import evenrisk.svm._memory as memory_module
 from evenrisk import FairKernelSVC, FairLinearSVC, threshold_profile
 from evenrisk.svm._kernels import KernelFeatures, RepeatedRows
 from worlds import as_it_came, in_pieces
@@ -271,17 +271,17 @@ def test_nystroms_memory_is_linear_in_the_rows(loss, monkeypatch):
 @pytest.mark.parametrize("gamma", [0.5, 1e4])  # low rank, full rank
 def test_the_exact_form_takes_what_it_says_it_takes(gamma, monkeypatch):
     asked = []
-    monkeypatch.setattr(kernel_room, "available_memory", lambda: asked.append(1) or 10**12)
+    monkeypatch.setattr(kernel_module, "available_memory", lambda: asked.append(1) or 10**12)
     n = 1500
     taken = peak(n, gamma=gamma)
     assert asked == [1]
-    assert 8 * n * n < taken < 8 * kernel_room.MATRICES * n * n
+    assert 8 * n * n < taken < 8 * kernel_module.MATRICES * n * n
 
 
 def test_what_does_not_fit_is_refused_before_it_is_allocated(some, monkeypatch):
     X, y, race = some
     m = len(np.unique(X, axis=0))
-    monkeypatch.setattr(kernel_room, "available_memory", lambda: 8 * kernel_room.MATRICES * m * m - 1)
+    monkeypatch.setattr(kernel_module, "available_memory", lambda: 8 * kernel_module.MATRICES * m * m - 1)
     message = rf"on {m} distinct rows needs .* GiB, and .* GiB are available\. Set n_components \(say {m}\)"
     tracemalloc.start()
     with pytest.raises(MemoryError, match=message):
@@ -289,41 +289,41 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(some, monkeypatch):
     assert tracemalloc.get_traced_memory()[1] < 8 * m * m / 2
     tracemalloc.stop()
     FairKernelSVC(n_components=20, tol=1e-3).fit(X, y, sensitive_features=race)
-    monkeypatch.setattr(kernel_room, "available_memory", lambda: 8 * kernel_room.MATRICES * m * m)
+    monkeypatch.setattr(kernel_module, "available_memory", lambda: 8 * kernel_module.MATRICES * m * m)
     FairKernelSVC(eta=0, tol=1e-3).fit(X, y)
 
 
 def test_available_memory_is_the_smaller_of_what_is_told(monkeypatch, tmp_path):
-    assert 0 < memory_room.available_memory() < 2**50
+    assert 0 < memory_module.available_memory() < 2**50
     for told, expected in (((7, 5), 5), ((3, 5), 3), ((None, 5), 5), ((3, None), 3)):
-        monkeypatch.setattr(memory_room, "_meminfo", lambda told=told: told[0])
-        monkeypatch.setattr(memory_room, "_control_group", lambda told=told: told[1])
-        assert memory_room.available_memory() == expected
-    monkeypatch.setattr(memory_room, "_meminfo", lambda: None)
-    monkeypatch.setattr(memory_room, "_control_group", lambda: None)
-    assert memory_room.available_memory() > 2**27
+        monkeypatch.setattr(memory_module, "_meminfo", lambda told=told: told[0])
+        monkeypatch.setattr(memory_module, "_control_group", lambda told=told: told[1])
+        assert memory_module.available_memory() == expected
+    monkeypatch.setattr(memory_module, "_meminfo", lambda: None)
+    monkeypatch.setattr(memory_module, "_control_group", lambda: None)
+    assert memory_module.available_memory() > 2**27
 
 
 def test_a_container_may_take_its_limit_less_its_use(monkeypatch, tmp_path):
     """Files cached in memory can be dropped, so they are no use."""
-    monkeypatch.setattr(memory_room, "CONTROL_GROUP", tmp_path)
-    assert memory_room._control_group() is None
+    monkeypatch.setattr(memory_module, "CONTROL_GROUP", tmp_path)
+    assert memory_module._control_group() is None
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory_room._control_group() is None
+    assert memory_module._control_group() is None
     (tmp_path / "memory.max").write_text("1000\n")
-    assert memory_room._control_group() == 300
+    assert memory_module._control_group() == 300
     (tmp_path / "memory.stat").write_text("anon 100\ninactive_file 450\nactive_file 5\n")
-    assert memory_room._control_group() == 750
+    assert memory_module._control_group() == 750
     (tmp_path / "memory.current").write_text("2000\n")
-    assert memory_room._control_group() == 0
+    assert memory_module._control_group() == 0
 
 
 def test_large_predictions_go_block_by_block(some, monkeypatch):
     X, y, _ = some
     clf = FairKernelSVC(eta=0, n_components=30, random_state=0, tol=1e-3).fit(X, y)
     whole = clf.decision_function(X)
-    monkeypatch.setattr(kernel_room, "BLOCK_BYTES", 8 * 30 * 7)
+    monkeypatch.setattr(kernel_module, "BLOCK_BYTES", 8 * 30 * 7)
     assert clf.decision_function(X) == pytest.approx(whole, rel=1e-10, abs=1e-10)
 
 

@@ -276,15 +276,15 @@ def test_an_impossible_budget_ends_near_a_grid_searchs_best(compas):
     splits = list(KFold(5, shuffle=True, random_state=0).split(rows[0]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = search(rows, 0.001, cv=splits)
+        found = search(rows, 0.001, cv=splits, eta_range=(0.1, 10))
     assert not found.budget_met_
     gaps = []
-    for eta in (0, *10 ** np.linspace(-2, 3, 11)):
+    for eta in (0, *10 ** np.linspace(-1, 1, 5)):
         _, rank = held_out(rows, FairLogisticRegression(eta=eta, tol=1e-5), splits)
         gaps.append(threshold_profile(rows[1], rank, sensitive_features=rows[2]).max_gap)
     assert found.max_gap_ <= min(gaps) + 0.01
     message = str(next(w.message for w in caught if w.category is BudgetWarning))
-    assert "no eta up to 1000 brings the held-out max gap to 0.001" in message
+    assert "no eta up to 10 brings the held-out max gap to 0.001" in message
     assert f"comes down to {found.max_gap_:.3f}" in message
     floor = float(re.search(r"shows ([\d.]+) by chance", message)[1])
     assert 0.05 < floor < 0.2
@@ -331,6 +331,7 @@ def test_a_valley_below_one_is_found_and_a_narrow_range_is_kept():
     assert smallest_eta(lambda eta: 0.01 if 0.1 <= eta <= 0.5 else 0.3, 0.05, 0.01, 1000) == pytest.approx(
         0.1, rel=0.1
     )
+    assert smallest_eta(lambda eta: 0.01 if 0 < eta < 0.02 else 0.3, 0.05, 0.01, 1000) == 0.01
     assert smallest_eta(lambda eta: 0.3 / (1 + eta), 0.05, 4, 50) == pytest.approx(5, rel=0.1)
     assert smallest_eta(lambda eta: 0.01 if eta >= 20 else 0.3, 0.05, 0.01, 30) == pytest.approx(20, rel=0.1)
     assert smallest_eta(lambda eta: 0.01 if eta >= 0.02 else 0.3, 0.05, 0.02, 30) == 0.02

@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
+from evenrisk.calibration import sigmoid_map
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import ConvergenceWarning, MissingSensitiveFeatures, SmallCellWarning
 from evenrisk.metrics import max_demographic_parity_difference
@@ -569,6 +570,29 @@ def test_calibration_moves_no_gap(few, calibration):
     assert gaps[0] == pytest.approx(gaps[1], abs=1e-12)
     warm = calibrated.set_params(warm_start=True).fit(X, y, sensitive_features=race)
     assert warm.objective_ <= clf.objective_ + 1e-9
+
+
+def test_the_scores_a_network_is_calibrated_on_are_of_rows_it_has_not_seen():
+    """Without layers a fit has one minimum: five fits by scikit-learn say what the map is fitted to."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 12)), rng.integers(0, 2, 60)
+    X[:, 0] += y
+    settings = {"eta": 0, "alpha": 0.02, "hidden_layer_sizes": (), "solver": "lbfgs", "tol": 1e-8}
+    clf = FairMLPClassifier(calibration="sigmoid", random_state=1, **settings).fit(X, y)
+    plain = FairMLPClassifier(random_state=1, **settings)
+    order = plain._check_rows(X, y, None, None).X
+    row = np.array([np.flatnonzero((each == X).all(axis=1))[0] for each in order])
+    fold, unseen = np.empty(60, dtype=int), np.empty(60)
+    fold[row] = np.random.RandomState(1).permutation(60) % 5
+    for k in range(5):
+        other = LogisticRegression(C=1 / (0.02 * (fold != k).sum()), tol=1e-8).fit(X[fold != k], y[fold != k])
+        unseen[fold == k] = other.decision_function(X[fold == k])
+    expected = sigmoid_map(unseen, y, np.ones(60))
+    assert (clf.calibration_.slope, clf.calibration_.intercept) == pytest.approx(
+        (expected.slope, expected.intercept), rel=1e-3, abs=1e-3
+    )
+    seen = sigmoid_map(plain.fit(X, y).decision_function(X), y, np.ones(60))
+    assert clf.calibration_.slope < 0.8 * seen.slope
 
 
 # ---------------------------------------------------------------- leaving, without torch, errors

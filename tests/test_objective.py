@@ -5,12 +5,12 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad
 
-import evenrisk._xp as xp_room
-import evenrisk.objective._linear as objective_room
-import evenrisk.objective._scores as scores_room
+import evenrisk._xp as xp_module
+import evenrisk.objective._linear as objective_module
+import evenrisk.objective._scores as scores_module
 from evenrisk._estimator import eta_path, left_out_scores
 from evenrisk._estimator._path import SolverSettings
-from evenrisk.distances import DISTANCES, evaluate
+from evenrisk.distances import DISTANCES, GapDistance, evaluate
 from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
 from evenrisk.parity import PARITIES, make_cells
@@ -54,7 +54,7 @@ def test_blocks_change_nothing(name, monkeypatch):
     F = objective(world(), name)
     value, gradient = F(THETA)
     preconditioner = F.preconditioner()
-    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(xp_module, "BLOCK_ROWS", 7)
     assert F(THETA)[0] == pytest.approx(value, rel=1e-12)
     assert F(THETA)[1] == pytest.approx(gradient, rel=1e-9, abs=1e-12)
     assert F.preconditioner() == pytest.approx(preconditioner, rel=1e-9)
@@ -73,7 +73,7 @@ def test_sparse_equals_dense(name, kind):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 def test_many_features_get_the_diagonal_of_the_preconditioner(kind, monkeypatch):
     w = world()
-    monkeypatch.setattr(objective_room, "FULL_MATRICES", 3)
+    monkeypatch.setattr(objective_module, "FULL_MATRICES", 3)
     second = np.average(w.X**2, axis=0, weights=w.weight) + 0.3
     found = objective(w, "gap", X=kind(w.X)).preconditioner()
     assert found == pytest.approx(np.append(1 / second, 1.0), rel=1e-12)
@@ -112,17 +112,17 @@ def test_segment_sums_do_not_stand_still_in_float32():
     values = np.r_[2.0**24, np.ones(100)].astype(np.float32)
     for convert in (np.asarray, torch.from_numpy):
         code = convert(np.zeros(101, dtype=np.int64))
-        total = xp_room.segment_sum(convert(values), code, 1)
+        total = xp_module.segment_sum(convert(values), code, 1)
         assert "float32" in str(total.dtype)
         assert float(total[0]) == 2.0**24 + 100
-        by_row = xp_room.segment_dot(convert(values), code, 1, convert(np.ones((101, 1), np.float32)))
+        by_row = xp_module.segment_dot(convert(values), code, 1, convert(np.ones((101, 1), np.float32)))
         assert float(by_row[0, 0]) == 2.0**24 + 100
 
 
 @pytest.mark.parametrize("limit", [3, 256])
 def test_a_column_of_zeros_leaves_the_preconditioner_finite(limit, monkeypatch):
     w = world()
-    monkeypatch.setattr(objective_room, "FULL_MATRICES", limit)
+    monkeypatch.setattr(objective_module, "FULL_MATRICES", limit)
     X = np.column_stack([w.X[:, :3], np.zeros(len(w.X))])
     scores = ScoreObjective(LOGISTIC, w.y, w.weight)
     for kind in (np.asarray, sparse.csr_array):
@@ -194,7 +194,7 @@ def test_the_curvature_in_blocks_and_of_sparse_and_single_rows(name, monkeypatch
         assert objective(w, name, loss=loss, X=kind(w.X)).curvature(THETA) == close
     single = objective(w, name, loss=loss, X=w.X.astype(np.float32)).curvature(THETA)
     assert single == pytest.approx(expected, rel=1e-3, abs=1e-4 * np.abs(expected).max())
-    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(xp_module, "BLOCK_ROWS", 7)
     assert objective(w, name, loss=loss).curvature(THETA) == close
 
 
@@ -249,7 +249,7 @@ def test_ga_by_moments_is_ga_by_rows(parity, kind, fit_intercept, monkeypatch):
         return LinearObjective(scores, X, alpha=0.3, fit_intercept=fit_intercept)
 
     by_moments = build()
-    monkeypatch.setattr(objective_room, "ENTRIES", 0)
+    monkeypatch.setattr(objective_module, "ENTRIES", 0)
     by_rows = build()
     assert by_moments.moments is not None
     assert by_rows.moments is None
@@ -275,8 +275,8 @@ def test_a_constant_column_has_no_moments_not_even_rounding(kind):
 def test_moments_are_taken_once_and_shared_along_the_path(monkeypatch):
     F = objective(world(), "gaussian")
     taken = []
-    of_cell = objective_room.CellMoments._of_cell
-    monkeypatch.setattr(objective_room.CellMoments, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
+    of_cell = objective_module.CellMoments._of_cell
+    monkeypatch.setattr(objective_module.CellMoments, "_of_cell", lambda *a: taken.append(1) or of_cell(*a))
     F.with_eta(0.0)(THETA)
     assert not taken  # nobody needs them without a penalty
     for eta in (0.1, 0.5):
@@ -295,6 +295,44 @@ def test_moments_of_sparse_rows_keep_their_digits_far_from_zero(offset):
     assert found[1] == pytest.approx(expected[1], rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    "distance",
+    [
+        *DISTANCES.values(),
+        GapDistance(scale="rank"),
+        GapDistance(power=8),
+        GapDistance(scale="rank", power=4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("parity", ["equalized_odds", "equal_opportunity"])
+def test_parts_of_the_rows_add_up_to_the_whole(distance, parity):
+    """Two workers that hold some rows each, and pass nothing but sums."""
+    w = world(parity, 3)
+    first = np.sort(np.random.default_rng(0).permutation(len(w.g))[:90])
+    parts = [first, np.setdiff1d(np.arange(len(w.g)), first)]
+    whole = ScoreObjective(LOGISTIC, w.y, w.weight, Penalty(distance, w.cells()), 0.7)
+    value, gradient, summed = whole.evaluate(w.g)
+    workers = [
+        ScoreObjective(LOGISTIC, w.y[i], w.weight[i], Penalty(distance, w.cells(i)), 0.7, whole.total)
+        for i in parts
+    ]
+    shift = distance.shift(w.g[first], w.cells(first))  # one worker's, for all
+    rounds = [each.first_round(w.g[i], shift) for each, i in zip(workers, parts, strict=True)]
+    sums = rounds[0].summed.sums.plus(rounds[1].summed.sums)
+    penalty, D = workers[0].penalty.derivative(sums)
+    assert sum(each.loss for each in rounds) + 0.7 * penalty == pytest.approx(value, rel=1e-10)
+    for worker, found, i in zip(workers, rounds, parts, strict=True):
+        assert worker.second_round(found, D) == pytest.approx(gradient[i], rel=1e-8, abs=1e-12)
+    slopes = [
+        worker.penalty.slope_sums(found.summed, lambda block, X=w.X[i]: X[block])
+        for worker, found, i in zip(workers, rounds, parts, strict=True)
+    ]
+    expected = whole.penalty.curvature(summed, lambda block: w.X[block])
+    assert expected.any()
+    assert workers[1].penalty.gram_of_sums(sums, sum(slopes)) == pytest.approx(expected, rel=1e-8)
+
+
 @each
 @pytest.mark.parametrize("parity", ["equalized_odds", "equal_opportunity"])
 def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, monkeypatch):
@@ -304,8 +342,8 @@ def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, m
     penalty = Penalty(DISTANCES[name], w.cells())
     expected = penalty.curvature(penalty.sums(w.g), lambda block: columns[block])
     assert expected[:5, :5].any()
-    for rows in (xp_room.BLOCK_ROWS, 7):
-        monkeypatch.setattr(xp_room, "BLOCK_ROWS", rows)
+    for rows in (xp_module.BLOCK_ROWS, 7):
+        monkeypatch.setattr(xp_module, "BLOCK_ROWS", rows)
         again = penalty.curvature_of_parts(penalty.sums(w.g), part, 6)
         assert again == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
@@ -314,15 +352,15 @@ def test_the_curvature_of_parts_is_that_of_their_one_hot_columns(name, parity, m
 def test_round_two_is_the_same_where_too_many_rows_came_to_keep_their_places(name, monkeypatch):
     w = world("equalized_odds", 3)
     penalty = Penalty(DISTANCES[name], w.cells())
-    monkeypatch.setattr(xp_room, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(xp_module, "BLOCK_ROWS", 100)
     kept = penalty.sums(w.g)
-    monkeypatch.setattr(scores_room, "KEPT_ROWS", 10)
+    monkeypatch.setattr(scores_module, "KEPT_ROWS", 10)
     prepared_again = penalty.sums(w.g)
     assert len(kept.prepared) == 3
     assert prepared_again.prepared == []
     gradients = [np.zeros(len(w.g)), np.zeros(len(w.g))]
     for summed, gradient in zip((kept, prepared_again), gradients, strict=True):
-        penalty.add_gradient(summed, penalty.derivative(summed)[1], gradient)
+        penalty.add_gradient(summed, penalty.derivative(summed.sums)[1], gradient)
     assert gradients[0].any()
     assert gradients[0].tolist() == gradients[1].tolist()
 

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 from evenrisk import threshold_profile
 from evenrisk.datasets import load_compas
+from evenrisk.paper import protocol
 from evenrisk.paper.figures import CLASSIFIERS, style
 from evenrisk.paper.output import FIGURES, to_html
 from evenrisk.paper.protocol import (
@@ -55,7 +56,9 @@ def splits(compas_data):
     need("cvxpy")
     need("dccp")
     need("lightgbm")
-    return [fit_split(compas_data, TINY(), split) for split in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "PERMUTATIONS", 50)  # as in tiny_reproduce
+        return [fit_split(compas_data, TINY(), split) for split in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +135,9 @@ def test_features_are_standardised_on_the_fitted_rows_only(compas_data):
     assert X.shape[1] == 4
 
 
-def test_nothing_is_chosen_or_fitted_on_the_test_part(compas_data, splits):
+def test_nothing_is_chosen_or_fitted_on_the_test_part(compas_data, splits, monkeypatch):
     """Other labels and groups there change no score and no validation figure."""
+    monkeypatch.setattr(protocol, "PERMUTATIONS", 2)  # chance is not looked at
     test = splits[0]["rows"]
     y, race = compas_data.y.copy(), compas_data.sensitive_features.copy()
     y.iloc[test] = 1 - y.iloc[test]

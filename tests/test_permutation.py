@@ -33,10 +33,10 @@ def within_binomial(p, alpha, times):
     ],
 )
 def test_p_values_are_uniform_under_the_null(parity, sizes, steps, weighted):
-    """500 samples without any difference. Ties between gaps are split by chance, which makes p exactly
-    uniform: at most 1.63 / √500 from uniform, exceeded once in 100. The p-value itself may only be larger.
+    """300 samples without any difference. Ties between gaps are split by chance, which makes p exactly
+    uniform: at most 1.63 / √300 from uniform, exceeded once in 100. The p-value itself may only be larger.
     """
-    times, rng = 500, np.random.default_rng(8)
+    times, rng = 300, np.random.default_rng(8)
     split, p = [], []
     for seed in range(times):
         a = people(parity, sizes, steps, weighted, seed=seed, apart=0)

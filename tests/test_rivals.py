@@ -108,7 +108,7 @@ def test_what_has_one_setting_is_fair_at_once(people):
 @pytest.mark.parametrize(("rival", "parity"), cases((*UNAWARE, *AWARE)))
 def test_scores_are_risks_and_a_seed_gives_the_same_ones(people, rival, parity, monkeypatch):
     monkeypatch.setattr(fairret, "STEPS", 100)
-    X, y, groups = (part[:800] for part in people)
+    X, y, groups = (part[:400] for part in people)
     setting = rival.settings[parity][-1]
     first, second = (rival.fit(X, y, groups, setting, parity=parity, seed=3)(X, groups) for _ in range(2))
     assert first.shape == y.shape

@@ -1,9 +1,13 @@
-"""`evenrisk reproduce` with a protocol that takes seconds: the same code, fewer rows, η and bounds."""
+"""`evenrisk reproduce` with a protocol that takes seconds: the same code, fewer rows, η and bounds.
 
+With EVENRISK_FIGURES=none it draws no figures, which take longer than all fits.
+"""
+
+import os
 from functools import partial
 
 from evenrisk import cli, paper
-from evenrisk.paper import protocol
+from evenrisk.paper import figures, protocol
 from evenrisk.paper.protocol import Row
 
 ROWS = (
@@ -21,4 +25,7 @@ if __name__ in ("__main__", "__mp_main__"):  # the command, and each of its work
 
 if __name__ == "__main__":
     paper.Protocol = TINY
+    if os.environ.get("EVENRISK_FIGURES") == "none":
+        for draw in ("parity_curves", "tradeoff", "risk_distributions"):
+            setattr(figures, draw, lambda experiment, folder: None)
     cli.main()

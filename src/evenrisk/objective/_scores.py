@@ -7,15 +7,16 @@ The derivative of the penalty needs the sums of *all* rows, so an evaluation rea
 * round 2 adds over rows again, now that D is known: the gradient, or the curvature.
 
 Sums add over any parts of the rows. Whoever holds the rows (NumPy in blocks that stay in cache, a GPU tensor,
-the partitions of a cluster) runs both rounds on its own rows and passes sums on. The docstrings below say
-which round a method belongs to. Nothing here depends on NumPy: results are arrays of the input's library.
+the partitions of a cluster) runs both rounds on its own rows and passes sums on. All parts must be given the
+same `shift` of the scores and the `total` weight of all rows. The docstrings below say which round a method
+belongs to. Nothing here depends on NumPy: results are arrays of the input's library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class SummedScores:
 
     g: Array  # (n,)
     shift: Array | float
-    psi: Array  # (c, p) Σ w ψ
+    sums: Sums  # adds over parts of the rows that share a shift
     prepared: list[Any]  # `Distance.prepare` of every block; empty where there are too many rows
 
 
@@ -61,11 +62,16 @@ class Penalty:
 
     def value(self, g: Array) -> float:
         """Return E_f(g)."""
-        return float(self.derivative(self.sums(g))[0])
+        return float(self.derivative(self.sums(g).sums)[0])
 
-    def sums(self, g: Array) -> SummedScores:
-        """Round 1: prepare the scores and return the sums of every cell."""
-        shift, keep = self.distance.shift(g, self.cells), g.shape[0] <= KEPT_ROWS
+    def sums(self, g: Array, shift: Array | float | None = None) -> SummedScores:
+        """Round 1: prepare the scores and return the sums of every cell.
+
+        The sums of parts of the rows can be added if the parts share a `shift`: `Distance.shift` of all rows
+        or, a little less accurate, of some.
+        """
+        shift = self.distance.shift(g, self.cells) if shift is None else shift
+        keep = g.shape[0] <= KEPT_ROWS
         psi: Array = 0
         kept = []
         for block in blocks(g):
@@ -73,11 +79,11 @@ class Penalty:
             psi = psi + self.distance.psi_sums(prepared, self.cells.rows(block))
             if keep:
                 kept.append(prepared)
-        return SummedScores(g, shift, psi, kept)
+        return SummedScores(g, shift, Sums(psi, *self.cell_weights), kept)
 
-    def derivative(self, summed: SummedScores) -> tuple[Array, Array]:
-        """Between the rounds: return E_f and its derivative D in the sums (c, p)."""
-        return penalty(self.distance, Sums(summed.psi, *self.cell_weights), self.cells)
+    def derivative(self, sums: Sums) -> tuple[Array, Array]:
+        """Between the rounds: return E_f and its derivative D in the sums of all rows (c, p)."""
+        return penalty(self.distance, sums, self.cells)
 
     def add_gradient(self, summed: SummedScores, D: Array, gradient: Array) -> None:
         """Round 2: add Σ_j D[cell, j]·∂ψ_j/∂g to `gradient` (n,), in place."""
@@ -89,10 +95,14 @@ class Penalty:
 
         `rows` returns the rows of X in a block.
         """
+        return self.gram_of_sums(summed.sums, self.slope_sums(summed, rows))
+
+    def slope_sums(self, summed: SummedScores, rows: Callable[[slice], Array]) -> Array:
+        """Round 2: return the derivatives of the sums in θ (c, p, m); they add over parts of the rows."""
         slopes: Array = 0
         for block, cells, prepared in self._prepared(summed):
             slopes = slopes + self.distance.jacobian(prepared, cells, rows(block))
-        return self._gram(summed, slopes)
+        return slopes
 
     def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
         """Round 2: return JᵀJ (m, m) for g = θ[part], part (n,) in 0 … m − 1.
@@ -108,7 +118,8 @@ class Penalty:
             )
             one = 1 + 0 * summed.g[block][:, None]
             slopes = slopes + self.distance.jacobian(prepared, cells._replace(code=fine, n_cells=n_fine), one)
-        return self._gram(summed, swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1))))
+        slopes = swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1)))
+        return self.gram_of_sums(summed.sums, slopes)
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
         """Return JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
@@ -125,9 +136,10 @@ class Penalty:
         value, D = penalty(self.distance, Sums(means * w, *self.cell_weights), self.cells)
         return float(value), D * w
 
-    def _gram(self, summed: SummedScores, slopes: Array) -> np.ndarray:
-        w = self.cell_weights[0][:, None]
-        means = 0 * slopes[..., 0] if self.distance.traits.linear else summed.psi / w
+    def gram_of_sums(self, sums: Sums, slopes: Array) -> np.ndarray:
+        """Return JᵀJ from the sums of all rows and their derivatives in θ (c, p, m)."""
+        w = sums.w[:, None]
+        means = 0 * slopes[..., 0] if self.distance.traits.linear else sums.psi / w
         return self.gram(means, slopes / w[..., None])
 
     def _prepared(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
@@ -140,23 +152,40 @@ class Penalty:
             yield block, self.cells.rows(block), prepared
 
 
+class FirstRound(NamedTuple):
+    """What round 1 of an evaluation leaves; `loss` and the sums add over parts of the rows."""
+
+    loss: float  # Σ wᵢ ℓ(yᵢ, gᵢ)/Σw
+    gradient: Array  # (n,) of the loss; round 2 adds that of the penalty in place
+    summed: SummedScores | None  # None without a penalty
+
+
 class ScoreObjective:
-    """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g."""
+    """F(g) = Σ wᵢ ℓ(yᵢ, gᵢ)/Σw + η·E_f(g), and its gradient in g.
+
+    `total` is Σw: of all rows, where these are a part of them.
+    """
 
     def __init__(
-        self, loss: RowLoss, y: Array, weight: Array, penalty: Penalty | None = None, eta: float = 0.0
+        self,
+        loss: RowLoss,
+        y: Array,
+        weight: Array,
+        penalty: Penalty | None = None,
+        eta: float = 0.0,
+        total: float | None = None,
     ) -> None:
         self.loss, self.y, self.weight = loss, y, weight
         self.penalty, self.eta = penalty, eta
-        self.total = float(weight.sum())
+        self.total = float(weight.sum()) if total is None else total
 
     def with_eta(self, eta: float) -> ScoreObjective:
         """Return the same objective with another η; nothing is copied."""
-        return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta)
+        return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta, self.total)
 
     def with_loss(self, loss: RowLoss) -> ScoreObjective:
         """Return the same objective with another loss; nothing is copied."""
-        return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta)
+        return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta, self.total)
 
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Return F(g) and ∂F/∂g (n,)."""
@@ -164,6 +193,14 @@ class ScoreObjective:
 
     def evaluate(self, g: Array) -> tuple[float, Array, SummedScores | None]:
         """Return F(g), ∂F/∂g (n,) and the results of round 1, which the curvature at g needs too."""
+        first = self.first_round(g)
+        if self.penalty is None or first.summed is None:
+            return first.loss, first.gradient, None
+        distance, D = self.penalty.derivative(first.summed.sums)
+        return first.loss + self.eta * float(distance), self.second_round(first, D), first.summed
+
+    def first_round(self, g: Array, shift: Array | float | None = None) -> FirstRound:
+        """Round 1: return the loss, its gradient and the penalty's sums; `shift` as in `Penalty.sums`."""
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
@@ -172,13 +209,14 @@ class ScoreObjective:
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
-        value, summed = loss / self.total, None
-        if self.penalty is not None and self.eta > 0:
-            summed = self.penalty.sums(g)
-            distance, D = self.penalty.derivative(summed)
-            self.penalty.add_gradient(summed, self.eta * D, gradient)
-            value += self.eta * float(distance)
-        return value, gradient, summed
+        summed = self.penalty.sums(g, shift) if self.penalty is not None and self.eta > 0 else None
+        return FirstRound(loss / self.total, gradient, summed)
+
+    def second_round(self, first: FirstRound, D: Array) -> Array:
+        """Round 2: return ∂F/∂g (n,) of these rows; D is the derivative of E_f in the sums of all rows."""
+        if self.penalty is not None and first.summed is not None:
+            self.penalty.add_gradient(first.summed, self.eta * D, first.gradient)
+        return first.gradient
 
     def loss_curvature(self, g: Array, block: slice) -> Array:
         """Return share·ℓ'' of the rows of a block: the loss's part of the curvature."""
