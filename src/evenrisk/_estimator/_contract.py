@@ -297,7 +297,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         n = X.shape[0]
         target, classes = check_binary(y)
         check_length("y", len(target), n)
-        weight = check_weight(sample_weight, n, getattr(X, "dtype", np.float64))
+        dtype = getattr(X, "dtype", None)  # others come where X is left as it was given
+        weight = check_weight(sample_weight, n, np.float32 if dtype == np.float32 else np.float64)
         groups = None
         if sensitive_features is not None:
             groups = check_groups(sensitive_features, n)

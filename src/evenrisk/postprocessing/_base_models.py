@@ -250,6 +250,11 @@ def rows_as_given(model: Any, X: Any, *, reset: bool) -> Any:
         X = X.tocsr()
     if not hasattr(X, "shape"):
         X = np.asarray(X)
+    for axis, name in enumerate(("sample", "feature")[: len(X.shape)]):
+        if X.shape[axis] == 0:
+            raise ValueError(
+                f"Found array with 0 {name}(s) (shape={X.shape}) while a minimum of 1 is required."
+            )
     _check_feature_names(model, X, reset=reset)
     if len(X.shape) == 2:
         _check_n_features(model, X, reset=reset)

@@ -72,7 +72,8 @@ class _Columns:
         if sparse.issparse(self.numbers):
             return np.asarray(self.numbers @ direction) - mean @ direction
         Z = self.numbers - mean
-        return np.where(np.isfinite(Z), Z, 0) @ direction
+        # not a matrix product: its last digits may depend on the other rows, and a rank tells them apart
+        return np.einsum("ij,j->i", np.where(np.isfinite(Z), Z, 0), direction)
 
     def words(self, seed: int) -> np.ndarray:
         """Return the sum of the random weights of the other values, row by row."""

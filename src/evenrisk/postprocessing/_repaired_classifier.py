@@ -179,7 +179,8 @@ class RepairedClassifier(FairClassifier):
         ndarray of shape (n,)
             Labels, as they were given to `fit`.
         """
-        return self.classes_[(self._repaired(X, sensitive_features) > 0.5).astype(np.intp)]
+        positive = self._repaired(X, sensitive_features) > 0.5
+        return self.classes_[positive.astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
