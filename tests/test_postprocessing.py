@@ -21,6 +21,7 @@ from evenrisk import BudgetSearchCV, threshold_profile
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import MissingSensitiveFeatures, RepairWarning
 from evenrisk.postprocessing import BarycenterRepair, BlindRepair, HistogramMatcher, RepairedClassifier
+from optional import need
 
 RULES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
 
@@ -376,7 +377,7 @@ def test_distributions_agree_to_one_row_of_the_smaller_group(make):
 
 
 def test_the_barycentre_is_pots():
-    ot = pytest.importorskip("ot")
+    ot = need("ot")
     s, a = two_normals((800, 800))
     repaired = BarycenterRepair().fit_transform(s, sensitive_features=a)
     first, second = np.sort(s[a == "a"])[:, None], np.sort(s[a == "b"])[:, None]
@@ -386,7 +387,7 @@ def test_the_barycentre_is_pots():
 
 
 def test_histogram_matching_is_scikit_images():
-    exposure = pytest.importorskip("skimage.exposure")
+    exposure = need("skimage.exposure")
     rng = np.random.default_rng(0)
     s, a = two_normals((500, 400))
     reference = rng.gamma(2, size=500)

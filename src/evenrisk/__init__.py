@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 # public name → the submodule it lives in, which is imported when the name is asked for, so that
 # `import evenrisk` and `evenrisk --help` cost nothing
 _SUBMODULE_OF = {
+    "BlindRepair": "postprocessing",
     "BudgetSearchCV": "model_selection",
     "FairKernelSVC": "svm",
     "FairLinearSVC": "svm",
@@ -30,10 +31,11 @@ _SUBMODULE_OF_OPTIONAL = {
 }
 _SUBMODULES = (
     *("baselines", "boosting", "datasets", "exceptions", "metrics", "model_selection"),
-    *("neural_network", "nn", "plots", "report"),
+    *("neural_network", "nn", "plots", "postprocessing", "report"),
 )
 
 __all__ = [
+    "BlindRepair",
     "BudgetSearchCV",
     "FairKernelSVC",
     "FairLinearSVC",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from evenrisk.neural_network import FairMLPClassifier as FairMLPClassifier
     from evenrisk.nn import ParityLoss as ParityLoss
     from evenrisk.parity import Parity
+    from evenrisk.postprocessing import BlindRepair
     from evenrisk.report import audit
     from evenrisk.svm import FairKernelSVC, FairLinearSVC
 
