@@ -233,7 +233,7 @@ def test_the_seed_chooses_the_landmarks(some, monkeypatch):
     unseeded = FairKernelSVC(eta=0, n_components=15, tol=1e-3).fit(X, y)
     assert unseeded.support_vectors_.shape == (15, 4)
     # large data keep rows of weight 0
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     absent = FairKernelSVC(eta=0, n_components=15, random_state=0, tol=1e-3).fit(
         np.r_[X, X[:50] + 5], np.r_[y, y[:50]], np.r_[np.ones(900), np.zeros(50)]
     )
@@ -260,7 +260,7 @@ def peak(n, **settings):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_nystroms_memory_is_linear_in_the_rows(loss, monkeypatch):
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     small, large = (peak(n, n_components=20, random_state=0, loss=loss) for n in (10_000, 20_000))
     assert large < 2.2 * small
     assert large < 8 * 20_000 * 20 * 8  # eight matrices of n × p numbers

@@ -448,11 +448,22 @@ def test_what_is_held_out_has_every_cell_and_weight(few):
 def test_a_fold_without_a_cell_is_named(few):
     X, y, race = few
     group = np.where(np.arange(len(y)) == 7, "tiny", race)
-    message = "must leave rows of every cell to each fold's fit, got fold . of 3 without: .*tiny"
+    message = "must leave rows of every cell to each fold's fit, got fold . of 3 without: group 'tiny'$"
     with pytest.raises(ValueError, match=message):
         search((X, y, group), 0.2, cv=3)
     with pytest.raises(ValueError, match=message):
         tradeoff_path(FairLogisticRegression(), X, y, group, [0, 1], cv=3)
+
+
+def test_a_fold_without_a_cell_of_an_outcome_is_named(few):
+    X, y, _ = few
+    group = np.where(np.arange(len(y)) % 2, "a", "b")
+    folds = [(FIRST[(y[FIRST] == 0) | (group[FIRST] == "a")], LAST)]
+    with pytest.raises(ValueError, match=r"got fold 1 of 1 without: group 'b' among positives$"):
+        tradeoff_path(FairLogisticRegression(), X, y, group, [1], cv=folds, parity="equalized_odds")
+    folds = [(FIRST[y[FIRST] == 1], LAST)]
+    with pytest.raises(ValueError, match=r"got fold 1 of 1 without: label 0$"):
+        tradeoff_path(FairLogisticRegression(), X, y, group, [1], cv=folds, parity="equal_opportunity")
 
 
 def test_a_budget_of_one_is_the_plain_model(compas):
