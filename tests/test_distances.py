@@ -90,8 +90,8 @@ def test_autograd_on_the_same_sums_agrees(name, parity, n_groups, weighted):
     assert d.item() == pytest.approx(expected, rel=1e-12)
     assert g.grad.numpy() == pytest.approx(gradient, rel=1e-8, abs=1e-10 * np.abs(gradient).max())
     with torch.no_grad():
-        pulled = evaluate(distance, g.detach(), cells)[1]
-    assert pulled.numpy() == pytest.approx(gradient, rel=1e-8, abs=1e-12 * np.abs(gradient).max())
+        from_tensors = evaluate(distance, g.detach(), cells)[1]
+    assert from_tensors.numpy() == pytest.approx(gradient, rel=1e-8, abs=1e-12 * np.abs(gradient).max())
 
 
 @laws
