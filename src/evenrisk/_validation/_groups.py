@@ -59,8 +59,13 @@ def group_name(label: Any) -> str:
     return str(label.item() if isinstance(label, np.generic) else label)
 
 
-def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_features") -> Groups:
-    """Encode the protected attribute: one column, or several crossed into intersectional groups."""
+def check_groups(
+    sensitive_features: Any, n: int, *, name: str = "sensitive_features", hint: str = ""
+) -> Groups:
+    """Encode the protected attribute: one column, or several crossed into intersectional groups.
+
+    `hint` says what to do where there are fewer than 2 groups.
+    """
     columns = group_columns(sensitive_features, name)
     encoded = []
     for title, column in columns:
@@ -71,7 +76,8 @@ def check_groups(sensitive_features: Any, n: int, *, name: str = "sensitive_feat
         code, labels = _cross(encoded)
     if len(labels) < 2:
         came = f" ({listed(labels)})" if len(labels) else ""
-        raise ArgumentError(name, f"must have 2 or more groups, got {len(labels)}{came}")
+        advice = f". {hint}" if hint else ""
+        raise ArgumentError(name, f"must have 2 or more groups, got {len(labels)}{came}{advice}")
     if len(labels) > MAX_GROUPS:
         raise ArgumentError(
             name,
@@ -195,7 +201,7 @@ def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarr
 
 
 def _objects(labels: Any) -> np.ndarray:
-    """Labels as they are, but for dates, which NumPy counts in nanoseconds, and pyarrow's hidden nulls."""
+    """Labels as they are, except dates, which NumPy counts in nanoseconds, and pyarrow's hidden nulls."""
     import pandas as pd
 
     labels = np.asarray(labels)
