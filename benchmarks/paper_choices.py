@@ -219,11 +219,11 @@ def zero():
         loss, alpha = (LOGISTIC, 0.0) if classifier == "LR" else (HINGE, 1 / (10 * len(y)))
         settings = {"parity": DP, "distance": distance, "eta": eta, "alpha": alpha, "loss": loss}
         objective = linear_objective(X, y, code, **settings)
-        pull = np.abs(objective(nothing)[1] - objective.with_eta(0.0)(nothing)[1]).max()
+        slope = np.abs(objective(nothing)[1] - objective.with_eta(0.0)(nothing)[1]).max()
         model = estimator(classifier, distance=distance, eta=eta).fit(X, y, sensitive_features=group)
         again = begin(classifier, nothing, train, distance=distance, eta=eta)
         assert (again.coef_ == model.coef_).all()  # it follows the path all the same
-        name = [f"{classifier}-{SUFFIX[distance]}", eta, f"{pull:.1g}"]
+        name = [f"{classifier}-{SUFFIX[distance]}", eta, f"{slope:.1g}"]
         lines.append([*name, "path (`fit`)", *described([on_test(model, test)])])
         found = {"momentum from 0": momentum(objective, nothing, max_iter=STEPS)}
         if classifier == "LR":

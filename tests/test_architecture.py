@@ -148,7 +148,7 @@ def test_every_module_is_in_the_table():
 
 
 @pytest.mark.parametrize("module", sorted(MAY_IMPORT))
-def test_a_modules_imported_only_what_it_may(module):
+def test_a_module_imports_only_what_it_may(module):
     for path in files(module):
         found = modules_imported(path.read_text()) - {module}
         assert found <= MAY_IMPORT[module], f"{path.name} imports {sorted(found - MAY_IMPORT[module])}"

@@ -1,4 +1,4 @@
-"""Bad input: each is refused at the door, by a message that says what is required and what came."""
+"""Bad input: each is refused by a message that says what is required and what came."""
 
 import pickle
 import re
@@ -27,13 +27,13 @@ RISK = 1 / (1 + np.exp(-WORLD.g))
 
 
 def fit(*, X=WORLD.X, y=WORLD.y, sample_weight=None, sensitive_features=GROUP, **params):
-    """Fit good data but for what is given."""
+    """Fit good data except what is given."""
     model = FairLogisticRegression(**{"eta": 0.05, **params})
     return model.fit(X, y, sample_weight=sample_weight, sensitive_features=sensitive_features)
 
 
 def profile(*, y=WORLD.y, score=RISK, sensitive_features=GROUP, **kwargs):
-    """Measure good data but for what is given."""
+    """Measure good data except what is given."""
     return threshold_profile(y, score, sensitive_features=sensitive_features, **kwargs)
 
 
@@ -49,7 +49,7 @@ def but(values, row, value):
     return changed
 
 
-both = pytest.mark.parametrize("door", [fit, profile])
+both = pytest.mark.parametrize("entry_point", [fit, profile])
 
 
 def test_the_good_data_is_good():
@@ -71,38 +71,38 @@ def test_missing_attribute():
 
 
 @both
-def test_one_group(door):
+def test_one_group(entry_point):
     with refused("`sensitive_features` must have 2 or more groups, got 1 ('Male')"):
-        door(sensitive_features=["Male"] * N)
+        entry_point(sensitive_features=["Male"] * N)
 
 
 def test_one_group_left_by_the_weights():
     weight = (GROUP == "a").astype(float)
-    for door in (fit, profile):
+    for entry_point in (fit, profile):
         with refused(
             "`sensitive_features` must have 2 or more groups among rows of positive weight, got 1 ('a')"
         ):
-            door(sample_weight=weight)
+            entry_point(sample_weight=weight)
 
 
 @both
-def test_empty_cell(door):
+def test_empty_cell(entry_point):
     y = np.where(GROUP == "c", 0, WORLD.y)
     for parity in ("equalized_odds", "equal_opportunity"):
         with refused(
             "`sensitive_features` must leave rows in every compared cell, got none in: "
             "group 'c' among positives"
         ):
-            door(y=y, parity=parity)
-    door(y=y, parity="predictive_equality")  # compares negatives, and c has some
+            entry_point(y=y, parity=parity)
+    entry_point(y=y, parity="predictive_equality")  # compares negatives, and c has some
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
 def test_cell_emptied_by_the_weights():
     weight = np.where((GROUP == "a") & (WORLD.y == 0), 0, WORLD.weight)
-    for door in (fit, profile):
+    for entry_point in (fit, profile):
         with pytest.raises(ValueError, match=r"got none in: group 'a' among negatives$"):
-            door(sample_weight=weight, parity="equalized_odds")
+            entry_point(sample_weight=weight, parity="equalized_odds")
 
 
 MISSING = {
@@ -129,11 +129,11 @@ MISSING = {
 
 @both
 @pytest.mark.parametrize("build", MISSING.values(), ids=MISSING)
-def test_missing_values_in_the_attribute(door, build):
+def test_missing_values_in_the_attribute(entry_point, build):
     with pytest.raises(
         ValueError, match=r"^`sensitive_features` must not have missing values, got 1.*\(row 4\)\. Drop those"
     ):
-        door(sensitive_features=build())
+        entry_point(sensitive_features=build())
 
 
 def test_missing_values_name_their_column():
@@ -165,16 +165,16 @@ HIDDEN = {
 
 @both
 @pytest.mark.parametrize("build", HIDDEN.values(), ids=HIDDEN)
-def test_missing_values_that_hide(door, build):
+def test_missing_values_that_hide(entry_point, build):
     with pytest.raises(ValueError, match=r"must not have missing values, got 1.*\(row 4\)\. Drop those"):
-        door(sensitive_features=build())
+        entry_point(sensitive_features=build())
 
 
 def test_missing_labels_that_hide():
     labels = pa.chunked_array([pa.array(but(LABELS, 4, None)).dictionary_encode()])
-    for door, name in ((fit, "y"), (profile, "y_true")):
+    for entry_point, name in ((fit, "y"), (profile, "y_true")):
         with refused(f"Input {name} contains NaN: `{name}` must not have missing values, got 1"):
-            door(y=labels)
+            entry_point(y=labels)
     with refused("`y_true` must not have missing values, got 1"):
         profile(y=labels, pos_label="yes")
 
@@ -190,10 +190,10 @@ UNHASHABLE = {
 
 @both
 @pytest.mark.parametrize("kind", UNHASHABLE)
-def test_groups_that_are_no_values(door, kind):
+def test_groups_that_are_no_values(entry_point, kind):
     came = f"entries of type {kind.split()[0]}"
     with refused(f"`sensitive_features` must have text, numbers, booleans or dates for entries, got {came}"):
-        door(sensitive_features=UNHASHABLE[kind]())
+        entry_point(sensitive_features=UNHASHABLE[kind]())
 
 
 def test_groups_of_several_values():
@@ -211,20 +211,20 @@ class Alike:
 
 
 @both
-def test_groups_that_cannot_be_told_apart(door):
+def test_groups_that_cannot_be_told_apart(entry_point):
     one, two = Alike(), Alike()
     message = "`sensitive_features` must have groups of different names, got 2 groups that are written Alike"
     with refused(message):
-        door(sensitive_features=[one if group == "a" else two for group in GROUP])
+        entry_point(sensitive_features=[one if group == "a" else two for group in GROUP])
 
 
 @both
-def test_too_many_groups(door):
+def test_too_many_groups(entry_point):
     X, y = np.zeros((1200, 1)), np.arange(1200) % 2
     message = "`sensitive_features` must have at most 200 groups, got 1200 distinct values in 1200 rows…"
-    rows = {"X": X} if door is fit else {"score": X[:, 0]}
+    rows = {"X": X} if entry_point is fit else {"score": X[:, 0]}
     with refused(message):
-        door(y=y, sensitive_features=np.arange(1200) / 7, **rows)
+        entry_point(y=y, sensitive_features=np.arange(1200) / 7, **rows)
 
 
 @both
@@ -232,31 +232,32 @@ def test_too_many_groups(door):
     ("attribute", "shape"),
     [(np.zeros((N, 1, 1)), f"({N}, 1, 1)"), (np.zeros((N, 0)), f"({N}, 0)")],
 )
-def test_attribute_of_no_shape(door, attribute, shape):
+def test_attribute_of_no_shape(entry_point, attribute, shape):
     with refused(f"`sensitive_features` must be one column or several, shape (n,) or (n, m), got {shape}"):
-        door(sensitive_features=attribute)
+        entry_point(sensitive_features=attribute)
 
 
 @both
-def test_the_name_of_a_column_is_not_the_column(door):
+def test_the_name_of_a_column_is_not_the_column(entry_point):
     with refused("`sensitive_features` must be the column itself, one entry per row, got 'race'"):
-        door(sensitive_features="race")
+        entry_point(sensitive_features="race")
 
 
 @both
-def test_groups_in_the_place_of_weights(door):
+def test_groups_in_the_place_of_weights(entry_point):
     with refused("`sample_weight` must be numbers, got text. Groups are passed as `sensitive_features=`"):
-        door(sample_weight=GROUP)
+        entry_point(sample_weight=GROUP)
 
 
 @both
-def test_the_same_labels_in_another_order_are_noticed(door):
+def test_the_same_labels_in_another_order_are_noticed(entry_point):
     first, other = pd.Series(WORLD.y), pd.Series(GROUP, index=np.arange(N)[::-1])
     with pytest.warns(
         MisalignedIndexWarning, match=r"`(y|y_true)` and `sensitive_features` have the same index"
     ):
-        door(y=first, sensitive_features=other)
-    door(y=first, sensitive_features=pd.Series(GROUP, index=np.arange(N) + N))  # other labels: by position
+        entry_point(y=first, sensitive_features=other)
+    # other labels: by position
+    entry_point(y=first, sensitive_features=pd.Series(GROUP, index=np.arange(N) + N))
 
 
 @pytest.mark.parametrize("name", ["fit_intercept", "warm_start"])
@@ -305,21 +306,21 @@ MISSING_LABELS = {
 
 @both
 @pytest.mark.parametrize("build", MISSING_LABELS.values(), ids=MISSING_LABELS)
-def test_missing_values_in_y(door, build):
-    name = "y" if door is fit else "y_true"
+def test_missing_values_in_y(entry_point, build):
+    name = "y" if entry_point is fit else "y_true"
     with refused(f"Input {name} contains NaN: `{name}` must not have missing values, got …"):
-        door(y=build())
+        entry_point(y=build())
 
 
 @both
-def test_number_of_classes(door):
-    name = "y" if door is fit else "y_true"
+def test_number_of_classes(entry_point):
+    name = "y" if entry_point is fit else "y_true"
     with pytest.raises(ValueError, match=rf"`{name}` must have 2 classes, got 3 \(0, 1, 2\)$"):
-        door(y=np.arange(N) % 3)
+        entry_point(y=np.arange(N) % 3)
     with refused(f"`{name}` must have 2 classes, got 1 class ('yes')"):
-        door(y=["yes"] * N, parity="equal_opportunity")
+        entry_point(y=["yes"] * N, parity="equal_opportunity")
     with pytest.raises(ValueError, match=r"^Unknown label type: continuous"):
-        door(y=RISK)
+        entry_point(y=RISK)
 
 
 def test_one_class_left_by_the_weights():
@@ -328,17 +329,17 @@ def test_one_class_left_by_the_weights():
 
 
 @both
-def test_lengths(door):
-    name = "y" if door is fit else "y_true"
+def test_lengths(entry_point):
+    name = "y" if entry_point is fit else "y_true"
     with refused(f"`{name}` must have one entry per row, {N}, got {N - 1}"):
-        door(y=WORLD.y[1:])
+        entry_point(y=WORLD.y[1:])
     with refused(f"`sensitive_features` must have one entry per row, {N}, got {N + 1}"):
-        door(sensitive_features=[*GROUP, "a"])
+        entry_point(sensitive_features=[*GROUP, "a"])
     with refused(f"`sample_weight` must have shape ({N},), one weight per row, got ({N - 2},)"):
-        door(sample_weight=np.ones(N - 2))
+        entry_point(sample_weight=np.ones(N - 2))
     for shape in ((N, 1), ()):
         with refused(f"`sample_weight` must have shape ({N},), one weight per row, got {shape}"):
-            door(sample_weight=np.ones(shape))
+            entry_point(sample_weight=np.ones(shape))
 
 
 @both
@@ -351,9 +352,9 @@ def test_lengths(door):
         (but(np.ones(N), 5, np.inf), f"must be finite, got inf in row 5 (1 of {N} rows)"),
     ],
 )
-def test_weights(door, weight, message):
+def test_weights(entry_point, weight, message):
     with refused(f"`sample_weight` {message}"):
-        door(sample_weight=weight)
+        entry_point(sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -397,17 +398,17 @@ def test_dates_are_no_scores_weights_or_thresholds(values):
         profile(score=values)
     with refused("`t` must be numbers, got dates or times"):
         profile().at(values)
-    for door in (fit, profile):
+    for entry_point in (fit, profile):
         with refused("`sample_weight` must be numbers, got dates or times. …"):
-            door(sample_weight=values)
+            entry_point(sample_weight=values)
 
 
 @both
 @pytest.mark.parametrize("build", [np.array, list, pd.Series, lambda days: pa.array(days.tolist())])
-def test_dates_are_no_labels(door, build):
-    name = "y" if door is fit else "y_true"
+def test_dates_are_no_labels(entry_point, build):
+    name = "y" if entry_point is fit else "y_true"
     with refused(f"`{name}` must have labels that are numbers, text or booleans, got dates or times"):
-        door(y=build(DAYS[WORLD.y]))
+        entry_point(y=build(DAYS[WORLD.y]))
 
 
 @pytest.mark.parametrize("kind", ["M8[D]", "m8[s]"])
@@ -581,10 +582,10 @@ def test_settings(params, message):
 
 
 @both
-def test_unknown_parity(door):
+def test_unknown_parity(entry_point):
     known = "'demographic_parity', 'equalized_odds', 'equal_opportunity', 'predictive_equality'"
     with refused(f"`parity` must be one of {known} or a Parity instance, got 'DP'"):
-        door(parity="DP")
+        entry_point(parity="DP")
 
 
 @pytest.mark.parametrize(
@@ -692,33 +693,33 @@ def test_pandas_inputs_stay_as_they_were():
 
 
 @both
-def test_small_cells_are_named(door):
+def test_small_cells_are_named(entry_point):
     rows = np.flatnonzero((GROUP != "c") | (np.cumsum(GROUP == "c") <= 11))
-    data = {"X": WORLD.X[rows]} if door is fit else {"score": RISK[rows]}
+    data = {"X": WORLD.X[rows]} if entry_point is fit else {"score": RISK[rows]}
     positives = int(WORLD.y[rows][GROUP[rows] == "c"].sum())
     data |= {"y": WORLD.y[rows], "sensitive_features": GROUP[rows]}
     with pytest.warns(SmallCellWarning) as caught:
-        door(**data)
+        entry_point(**data)
     message = "fewer than 30 rows in: group 'c' (11). Gaps measured there are mostly noise"
     assert [str(warning.message) for warning in caught] == [message]
     assert caught[0].filename == __file__, "it points out of the package"
-    if door is fit:
+    if entry_point is fit:
         with pytest.warns(SmallCellWarning) as from_a_path:
             FairLogisticRegression().fit_path(data["X"], data["y"], [0.05], sensitive_features=GROUP[rows])
         assert from_a_path[0].filename == __file__
     with pytest.warns(SmallCellWarning, match=rf"group 'c' among positives \({positives}\)\. Gaps"):
-        door(**data, parity="equal_opportunity")
-    if door is fit:
+        entry_point(**data, parity="equal_opportunity")
+    if entry_point is fit:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            door(**data, eta=0)
+            entry_point(**data, eta=0)
 
 
 def test_cells_are_counted_in_rows_of_positive_weight():
     weight = np.where((GROUP == "c") & (np.cumsum(GROUP == "c") > 12), 0, 100.0)
-    for door in (fit, profile):
+    for entry_point in (fit, profile):
         with pytest.warns(SmallCellWarning, match=r"rows in: group 'c' \(12\)\."):
-            door(sample_weight=weight)
+            entry_point(sample_weight=weight)
 
 
 def test_thirty_rows_are_no_small_cell():
@@ -727,10 +728,10 @@ def test_thirty_rows_are_no_small_cell():
 
 
 @both
-def test_masked_groups_are_missing(door):
+def test_masked_groups_are_missing(entry_point):
     masked = np.ma.MaskedArray(np.where(GROUP == "a", 0, 1), mask=np.arange(N) < 2)
     with pytest.raises(ValueError, match=r"must not have missing values, got 2 \(row 0, 1\)"):
-        door(sensitive_features=masked)
+        entry_point(sensitive_features=masked)
 
 
 MASKED = np.ma.MaskedArray(RISK, mask=np.isin(np.arange(N), [0, 2, 3, 4]))
@@ -755,7 +756,7 @@ def test_masked_entries(name, call):
         call()
 
 
-MODELS = {  # the room, what it needs, settings
+MODELS = {  # the module, what it needs, settings
     "FairLinearSVC": ("svm", "sklearn", {"eta": 0}),
     "FairKernelSVC": ("svm", "sklearn", {"eta": 0}),
     "ZafarDP": ("baselines", "sklearn", {}),
@@ -766,9 +767,9 @@ MODELS = {  # the room, what it needs, settings
 
 @pytest.mark.parametrize("name", MODELS)
 def test_masked_features_and_dates_in_every_model(name):
-    room, library, settings = MODELS[name]
+    module, library, settings = MODELS[name]
     need(library)
-    model, rows = getattr(import_module(f"evenrisk.{room}"), name)(**settings), slice(0, 120)
+    model, rows = getattr(import_module(f"evenrisk.{module}"), name)(**settings), slice(0, 120)
     dates = WORLD.X[rows].astype("M8[s]")
     with refused("`X` must not have masked entries, got 4 (row 0, 2, 3, …)"):
         model.fit(MASKED_X[rows], WORLD.y[rows], sensitive_features=GROUP[rows])
@@ -792,10 +793,10 @@ def test_masked_features_in_a_search():
 
 
 @both
-def test_masked_labels_are_missing(door):
-    name = "y" if door is fit else "y_true"
+def test_masked_labels_are_missing(entry_point):
+    name = "y" if entry_point is fit else "y_true"
     with refused(f"Input {name} contains NaN: `{name}` must not have missing values, got 4"):
-        door(y=np.ma.MaskedArray(WORLD.y, mask=MASKED.mask))
+        entry_point(y=np.ma.MaskedArray(WORLD.y, mask=MASKED.mask))
 
 
 def test_masked_entries_in_a_list():
@@ -817,10 +818,10 @@ def test_masked_arrays_without_a_masked_entry():
 
 
 @both
-def test_a_rule_that_names_a_stratum_it_does_not_have(door):
+def test_a_rule_that_names_a_stratum_it_does_not_have(entry_point):
     rule = Parity("wrong", ("only",), lambda y: y)
     with pytest.raises(ValueError, match="`parity` must map labels to strata"):
-        door(parity=rule)
+        entry_point(parity=rule)
 
 
 def test_an_interrupt_leaves_the_last_fit(monkeypatch):

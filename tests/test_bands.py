@@ -491,7 +491,7 @@ def test_upper_quantile_is_a_rank():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_what_may_have_gone_unseen_is_told_by_the_smaller_group(weighted):
+def test_what_may_have_gone_unseen_depends_on_the_smaller_group(weighted):
     """400 rows say nothing of what 40 others may miss; half the rows of weight 1e-9 are 20 effective ones."""
     group = np.repeat(["a", "b"], [40, 400])
     weight = np.where(np.arange(440) % 2, 1.0, 1e-9) if weighted else None

@@ -176,7 +176,7 @@ def test_dp_without_an_intercept_scores_zero_at_zero(compas):
 def test_dp_of_rows_too_many_to_merge(compas, monkeypatch):
     X, y, race = compas
     merged = ZafarDP(0.02, tol=1e-9).fit(X, y, sensitive_features=race)
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     whole = ZafarDP(0.02, tol=1e-9).fit(X, y, sensitive_features=race)
     assert whole.coef_ == pytest.approx(merged.coef_, abs=1e-6)
 

@@ -157,10 +157,10 @@ def test_weights_equal_repetition_and_order_changes_no_bit():
     assert pickle.dumps(clf) == pickle.dumps(ZafarEO(0.01).fit(X, y, weight, sensitive_features=group))
 
 
-def test_rows_too_many_to_merge_at_the_door(monkeypatch):
+def test_rows_too_many_to_merge_when_checked(monkeypatch):
     X, y, group, weight = people()
     merged = ZafarEO(0.01).fit(X, y, weight, sensitive_features=group)
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     whole = ZafarEO(0.01).fit(X, y, weight, sensitive_features=group)
     assert whole.coef_ == pytest.approx(merged.coef_, abs=1e-4)
 

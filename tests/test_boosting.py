@@ -657,6 +657,11 @@ def test_bad_input_is_refused_in_words(split, kind):
     more = {"eval_set": (X_test[kept], y_test[kept]), "eval_sensitive_features": race_test[kept]}
     with pytest.raises(ValueError, match=r"`eval_.* got none in: group 'Caucasian' among negatives"):
         clone(clf).set_params(parity="equalized_odds").fit(X, y, **groups, **more)
+    missing = "^Input eval_set contains NaN: `eval_set` must not have missing values, got 1$"
+    with pytest.raises(ValueError, match=missing):
+        clf.fit(X, y, **groups, eval_set=(X, [np.nan, *y[1:]]), eval_sensitive_features=race)
+    with pytest.raises(ValueError, match=f"`eval_set` must have one label per row of its X, {len(y)}, got 9"):
+        clf.fit(X, y, **groups, eval_set=(X, y[:9]), eval_sensitive_features=race)
     with pytest.raises(ValueError, match="`eval_set` must be given with early_stopping_rounds"):
         clone(clf).set_params(early_stopping_rounds=5).fit(X, y, **groups)
     with pytest.raises(ValueError, match=r"for boosted trees.*singular"):

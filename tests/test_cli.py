@@ -322,7 +322,7 @@ def test_no_file_of_others_is_written_over(monkeypatch, tmp_path, files, foreign
 
 
 @pytest.mark.parametrize("when", ["run", "write_results"])
-def test_a_full_disk_is_told_of_and_what_is_finished_stays(monkeypatch, tmp_path, when):
+def test_a_full_disk_is_reported_and_what_is_finished_stays(monkeypatch, tmp_path, when):
     monkeypatch.setattr(cli._reproduce, "find_spec", lambda name: name)
     for name in ("run", "load_all", "Experiment", "summarise", "write_results", "print_tables"):
         monkeypatch.setattr(paper, name, lambda *arguments, **options: None)
@@ -356,7 +356,7 @@ def test_a_closed_pipe_loses_no_results(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
-def test_a_killed_worker_is_told_of_and_nothing_is_lost(tmp_path):
+def test_a_killed_worker_is_reported_and_nothing_is_lost(tmp_path):
     need("cvxpy")
     need("dccp")
     need("lightgbm")

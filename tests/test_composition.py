@@ -42,7 +42,7 @@ def by_hand(data, **settings):
     return FairLogisticRegression(**settings).fit(scaler.transform(X), y, sensitive_features=race)
 
 
-def test_pipeline_with_routing_passes_the_groups_untold(data, routing):
+def test_pipeline_with_routing_passes_the_groups_without_a_request(data, routing):
     X, y, race = data
     pipe = make_pipeline(StandardScaler(), FairLogisticRegression(eta=3)).fit(X, y, sensitive_features=race)
     assert np.array_equal(pipe[-1].coef_, by_hand(data, eta=3).coef_)

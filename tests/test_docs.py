@@ -59,8 +59,8 @@ def test_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         pyplot.close("all")
 
 
-# the rooms that users import from; of the distances the classes, the rest being arithmetic of our own
-ROOMS = [*evenrisk._SUBMODULES, "distances"]
+# the modules that users import from; of the distances the classes, the rest being arithmetic of our own
+MODULES = [*evenrisk._SUBMODULES, "distances"]
 
 
 def listed() -> set[tuple[str, str]]:
@@ -74,34 +74,34 @@ def listed() -> set[tuple[str, str]]:
     return found
 
 
-def public(room: str) -> list[str]:
+def public(module: str) -> list[str]:
     """Read the names in ``__all__`` without importing what may not be installed."""
-    if room == "metrics":  # its scorers are made from the parity rules
+    if module == "metrics":  # its scorers are made from the parity rules
         return list(evenrisk.metrics.__all__)
-    path = Path(evenrisk.__file__).parent / room
+    path = Path(evenrisk.__file__).parent / module
     source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return [str(name) for name in ast.literal_eval(node.value)]
-    raise AssertionError(f"{room} has no __all__")
+    raise AssertionError(f"{module} has no __all__")
 
 
 def test_every_public_name_is_on_the_api_page() -> None:
     shown = {name for _, name in listed()}
     assert not {name for name in evenrisk.__all__ if name not in evenrisk._SUBMODULES} - shown
-    for room in ROOMS:
-        names = [name for name in public(room) if not name.isupper()]  # constants are shared between rooms
-        if room == "distances":
+    for module in MODULES:
+        names = [name for name in public(module) if not name.isupper()]  # modules share constants
+        if module == "distances":
             names = [name for name in names if name.istitle() or name.endswith("Distance")]
             assert "Distance" in names
-        assert not set(names) - shown, room
+        assert not set(names) - shown, module
 
 
 def test_every_name_on_the_api_page_is_public() -> None:
     assert len(listed()) > 50
     for module, name in listed():
-        room = module.removeprefix("evenrisk").lstrip(".")
-        assert name in (public(room) if room else evenrisk.__all__), f"{module}.{name}"
+        below = module.removeprefix("evenrisk").lstrip(".")
+        assert name in (public(below) if below else evenrisk.__all__), f"{module}.{name}"
 
 
 def test_blocks_are_found_with_their_line_and_output() -> None:

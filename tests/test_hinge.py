@@ -108,7 +108,7 @@ def test_many_parameters_do_without_the_curvature_matrix(distance, monkeypatch):
     assert solve(F, start=start)[0].value == pytest.approx(whole.value, rel=1e-5)
 
 
-def test_max_iter_is_kept_and_told():
+def test_max_iter_is_kept_and_warned_of():
     F = objective(world(), alpha=1e-3)
     for most in (1, 2, 7, 60):
         found, _ = solve(F, tol=1e-13, max_iter=most)
@@ -130,7 +130,7 @@ def test_separable_rows_and_rows_without_news():
     assert found.value == pytest.approx(2 * min(share, 1 - share), rel=1e-6)
 
 
-# ---------------------------------------------------------------- where GA pulls the weights to 0
+# ---------------------------------------------------------------- where GA drives the weights to 0
 
 
 def test_a_collapse_ends_at_the_best_constant_and_wastes_no_time(compas):

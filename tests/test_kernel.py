@@ -99,8 +99,8 @@ def test_the_squared_hinge_is_the_minimum_scipy_finds(few, fit_intercept):
     def formula(t):
         f = K @ t[:n]
         slack = np.maximum(0, 1 - sign * (f + t[n] * fit_intercept))
-        pull = -2 * sign * slack / n
-        gradient = np.append(K @ pull + 0.01 * f, pull.sum() * fit_intercept)
+        slope = -2 * sign * slack / n
+        gradient = np.append(K @ slope + 0.01 * f, slope.sum() * fit_intercept)
         return (slack**2).mean() + 0.005 * t[:n] @ f, gradient
 
     options = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9}
@@ -233,7 +233,7 @@ def test_the_seed_chooses_the_landmarks(some, monkeypatch):
     unseeded = FairKernelSVC(eta=0, n_components=15, tol=1e-3).fit(X, y)
     assert unseeded.support_vectors_.shape == (15, 4)
     # large data keep rows of weight 0
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     absent = FairKernelSVC(eta=0, n_components=15, random_state=0, tol=1e-3).fit(
         np.r_[X, X[:50] + 5], np.r_[y, y[:50]], np.r_[np.ones(900), np.zeros(50)]
     )
@@ -260,7 +260,7 @@ def peak(n, **settings):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_nystroms_memory_is_linear_in_the_rows(loss, monkeypatch):
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     small, large = (peak(n, n_components=20, random_state=0, loss=loss) for n in (10_000, 20_000))
     assert large < 2.2 * small
     assert large < 8 * 20_000 * 20 * 8  # eight matrices of n × p numbers
@@ -293,7 +293,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated(some, monkeypatch):
     FairKernelSVC(eta=0, tol=1e-3).fit(X, y)
 
 
-def test_available_memory_is_the_smaller_of_what_is_told(monkeypatch, tmp_path):
+def test_available_memory_is_the_smaller_of_what_is_reported(monkeypatch, tmp_path):
     assert 0 < memory_module.available_memory() < 2**50
     for told, expected in (((7, 5), 5), ((3, 5), 3), ((None, 5), 5), ((3, None), 3)):
         monkeypatch.setattr(memory_module, "_meminfo", lambda told=told: told[0])

@@ -773,7 +773,7 @@ def test_penalty_is_measured_without_being_used(compas):
 
 def test_rows_of_weight_zero_are_absent_from_large_data_too(compas, monkeypatch):
     X, y, race = compas
-    monkeypatch.setattr("evenrisk._estimator._contract.COLLAPSE_ENTRIES", 0)
+    monkeypatch.setattr("evenrisk._estimator._contract.MERGE_ENTRIES", 0)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     groups = np.where(weight == 0, "nobody", race)
     zero = FairLogisticRegression(eta=3, tol=1e-9).fit(X, y, weight, sensitive_features=groups)

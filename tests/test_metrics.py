@@ -328,7 +328,7 @@ def test_decisions_and_distributions_by_the_positive_label():
     )
 
 
-def test_a_guess_among_words_is_told_where_it_counts():
+def test_a_guess_among_words_is_warned_of_where_it_counts():
     a = audit("equalized_odds", n=600)
     data = {"sensitive_features": a.group}
     told = r"^`y_true` has the labels 'bad', 'good': 'good', the last in alphabetical .*`pos_label`"

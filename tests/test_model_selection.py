@@ -39,7 +39,7 @@ from evenrisk.model_selection._held_out import (
     even_folds,
     rank_within_fold,
 )
-from evenrisk.model_selection.budget import AS_GOOD, PRECISION, best_eta, rungs, smallest_eta
+from evenrisk.model_selection.budget import AS_GOOD, PRECISION, best_eta, eta_grid, smallest_eta
 from evenrisk.parity import PARITIES
 from evenrisk.plots import TradeoffDisplay
 from optional import need
@@ -74,7 +74,7 @@ def test_a_budget_that_everything_meets_needs_no_penalty():
     assert criterion.asked == [0]
 
 
-def test_the_smallest_rung_may_be_enough():
+def test_the_smallest_eta_of_the_grid_may_be_enough():
     assert smallest_eta(lambda eta: 0.3 * (eta == 0), 0.05, 0.01, 1000) == pytest.approx(0.01)
 
 
@@ -84,10 +84,10 @@ def test_a_budget_out_of_reach():
     assert max(criterion.asked) == pytest.approx(1000)
 
 
-def test_rungs_are_the_same_for_every_search():
-    assert rungs(0.1, 10) == pytest.approx([0.1, 10**-0.5, 1, 10**0.5, 10])
-    assert rungs(0.09, 40) == pytest.approx([0.09, *rungs(0.1, 10), 10**1.5, 40])
-    assert rungs(0.2, 0.3) == [0.2, 0.3]  # the ends of a range are always looked at
+def test_the_grid_is_the_same_for_every_search():
+    assert eta_grid(0.1, 10) == pytest.approx([0.1, 10**-0.5, 1, 10**0.5, 10])
+    assert eta_grid(0.09, 40) == pytest.approx([0.09, *eta_grid(0.1, 10), 10**1.5, 40])
+    assert eta_grid(0.2, 0.3) == [0.2, 0.3]  # the ends of a range are always looked at
 
 
 @pytest.mark.parametrize("valley", [0.02, 0.4, 3.0, 50.0, 800.0])
@@ -227,7 +227,7 @@ class OnlyProbabilities(ClassifierMixin, BaseEstimator):
 
 def test_any_other_estimator_with_an_eta(few):
     found = search(few, 0.22, OnlyProbabilities(), cv=3)
-    assert found.eta_ == pytest.approx(0.01)  # the smallest rung: any penalty does it
+    assert found.eta_ == pytest.approx(0.01)  # the smallest of the grid: any penalty does it
     assert found.path_.accuracy[0] == pytest.approx(0.67, abs=0.05)
     assert not hasattr(found, "decision_function")
     assert found.predict_proba(few[0]).shape == (1200, 2)
@@ -448,11 +448,22 @@ def test_what_is_held_out_has_every_cell_and_weight(few):
 def test_a_fold_without_a_cell_is_named(few):
     X, y, race = few
     group = np.where(np.arange(len(y)) == 7, "tiny", race)
-    message = "must leave rows of every cell to each fold's fit, got fold . of 3 without: .*tiny"
+    message = "must leave rows of every cell to each fold's fit, got fold . of 3 without: group 'tiny'$"
     with pytest.raises(ValueError, match=message):
         search((X, y, group), 0.2, cv=3)
     with pytest.raises(ValueError, match=message):
         tradeoff_path(FairLogisticRegression(), X, y, group, [0, 1], cv=3)
+
+
+def test_a_fold_without_a_cell_of_an_outcome_is_named(few):
+    X, y, _ = few
+    group = np.where(np.arange(len(y)) % 2, "a", "b")
+    folds = [(FIRST[(y[FIRST] == 0) | (group[FIRST] == "a")], LAST)]
+    with pytest.raises(ValueError, match=r"got fold 1 of 1 without: group 'b' among positives$"):
+        tradeoff_path(FairLogisticRegression(), X, y, group, [1], cv=folds, parity="equalized_odds")
+    folds = [(FIRST[y[FIRST] == 1], LAST)]
+    with pytest.raises(ValueError, match=r"got fold 1 of 1 without: label 0$"):
+        tradeoff_path(FairLogisticRegression(), X, y, group, [1], cv=folds, parity="equal_opportunity")
 
 
 def test_a_budget_of_one_is_the_plain_model(compas):

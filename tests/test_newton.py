@@ -121,8 +121,8 @@ def test_auto_takes_newton_where_it_pays(rows, capsys, monkeypatch):
             assert solvers() == {"lbfgs"}
 
 
-@pytest.mark.parametrize(("age", "looks"), [(path_module.RENEW - 1, 0), (path_module.RENEW, 1)])
-def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, monkeypatch, age, looks):
+@pytest.mark.parametrize(("age", "n_matrices"), [(path_module.RENEW - 1, 0), (path_module.RENEW, 1)])
+def test_a_kept_matrix_is_taken_again_when_it_is_old_or_at_another_theta(rows, monkeypatch, age, n_matrices):
     taken = []
     parts = LinearObjective.curvature_parts
     monkeypatch.setattr(LinearObjective, "curvature_parts", lambda *a: taken.append(1) or parts(*a))
@@ -133,25 +133,25 @@ def test_a_kept_matrix_is_taken_again_when_it_is_old_or_of_another_place(rows, m
     start = np.full(problem.n_parameters, 0.1)
     kept.parts, kept.n_iter_since, kept.last_theta = parts(problem, start), age, start.copy()
     kept.minimise(problem, start, tol=1e-3, max_iter=1)
-    assert len(taken) == looks
+    assert len(taken) == n_matrices
     kept.n_iter_since = 0
     kept.minimise(problem, start + 0.1, tol=1e-3, max_iter=1)
-    assert len(taken) == looks + 1
+    assert len(taken) == n_matrices + 1
 
 
 def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
-    """Whatever else a solver asks for at that point is of another place."""
+    """Whatever else a solver asks for at that point is at another θ."""
     X, y, group = (a[:300] for a in rows["compas"])
     clf = FairLogisticRegression(eta=2)
     problem = clf._problem(clf._check_rows(X, y, None, group))
     start = np.full(problem.n_parameters, 0.1)
     kept, found = path_module.CurvatureCache(problem), []
 
-    def two_looks(fun, theta, *, curvature):
+    def two_matrices(fun, theta, *, curvature):
         found.extend(curvature(at) for at in (theta, theta + 0.5))
         return path_module.Solution(theta, 0.0, 0.0, 1, converged=True)
 
-    monkeypatch.setattr(path_module, "newton", two_looks)
+    monkeypatch.setattr(path_module, "newton", two_matrices)
     kept.parts, kept.last_theta = problem.curvature_parts(start), start.copy()
     kept.minimise(problem, start)
     for matrix, at in zip(found, (start, start + 0.5), strict=True):
@@ -160,27 +160,29 @@ def test_a_kept_matrix_serves_the_start_of_a_point_alone(rows, monkeypatch):
     assert np.abs(found[1] - found[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize(("etas", "rungs"), [([1, 3.9], 0), ([1, 4.1], 1), ([0.1, 20], 4)])
-def test_a_path_has_rungs_where_the_next_step_would_be_too_wide(rows, capsys, etas, rungs):
+@pytest.mark.parametrize(("etas", "n_intermediate"), [([1, 3.9], 0), ([1, 4.1], 1), ([0.1, 20], 4)])
+def test_a_path_has_intermediate_points_where_the_next_step_would_be_too_wide(
+    rows, capsys, etas, n_intermediate
+):
     X, y, group = (a[:300] for a in rows["compas"])
     FairLogisticRegression(verbose=1, tol=1e-3).fit_path(X, y, etas, sensitive_features=group)
     seen = [
         float(line.split()[1]) for line in capsys.readouterr().err.splitlines() if line.startswith("eta ")
     ]
     assert seen[0] == 0
-    assert sum(etas[0] < eta < etas[1] for eta in seen) == rungs
+    assert sum(etas[0] < eta < etas[1] for eta in seen) == n_intermediate
 
 
-def test_a_path_takes_few_looks_at_the_curvature(rows, monkeypatch):
-    """Points of a path share the parts of the matrix: fewer looks at the rows than values of eta."""
-    looks = []
+def test_a_path_computes_few_matrices(rows, monkeypatch):
+    """Points of a path share the parts of the matrix: fewer are computed than there are values of eta."""
+    taken = []
     parts = LinearObjective.curvature_parts
-    monkeypatch.setattr(LinearObjective, "curvature_parts", lambda *a: looks.append(1) or parts(*a))
+    monkeypatch.setattr(LinearObjective, "curvature_parts", lambda *a: taken.append(1) or parts(*a))
     X, y, sex = rows["adult"]
     clf = FairLogisticRegression(alpha=1e-4, tol=1e-4)
     models = clf.fit_path(X, y, np.geomspace(0.1, 10, 20), sensitive_features=sex)
     assert sum(model.n_iter_ for model in models) > 20
-    assert 1 <= len(looks) <= 8
+    assert 1 <= len(taken) <= 8
 
 
 def test_rare_columns_do_not_run_off(rows):

@@ -101,7 +101,7 @@ def test_gaps_are_the_profile_s(people, report, parity):
         np.testing.assert_array_equal(entry_of["high"], band.gap_by_stratum[1][stratum, at])
 
 
-def test_the_worst_pair_is_told(people, report):
+def test_the_worst_pair_is_reported(people, report):
     worst = only(report.summary)["worst"]
     rates = (people["score"] > worst["threshold"]).groupby(people["tree"]).mean()
     assert worst["higher"] == rates.idxmax()
@@ -694,7 +694,7 @@ GUESSED = (
 )
 
 
-def test_a_positive_outcome_that_is_guessed_is_told(people):
+def test_a_positive_outcome_that_is_guessed_is_reported(people):
     data = {"sensitive_features": people["tree"], "parity": "demographic_parity", **QUICK}
     with pytest.warns(UserWarning, match=f"^{re.escape(GUESSED)}$") as told:
         report = audit(people["late"], people["score"], **data)
@@ -1077,7 +1077,7 @@ def test_a_shuffled_index_is_warned_of(people):
         assert [each.filename for each in told] == [__file__] * len(told)
 
 
-def test_columns_whose_limits_differ_are_all_told(people):
+def test_columns_whose_limits_differ_are_all_reported(people):
     report = audit(None, people[["score", "stars"]], sensitive_features=people["tree"], **QUICK)
     text = report.to_markdown()
     assert text.count("A limit of 5 points is exceeded") + text.count("A limit of 10 points") >= 2

@@ -172,7 +172,7 @@ def test_momentum_follows_the_papers_schedule():
     assert found.theta[0] == pytest.approx(theta, rel=1e-12)
 
 
-def test_rungs_stop_below_eta():
+def test_intermediate_etas_stop_below_eta():
     assert intermediate_etas(0) == []
     assert intermediate_etas(0.01) == []
     assert intermediate_etas(1) == pytest.approx([0.01, 0.01 * 10**0.5, 0.1, 10**-0.5])

@@ -345,14 +345,14 @@ def test_row_order_changes_no_bit_of_a_path(some, machine):
 
 
 @each
-def test_no_convergence_is_told_at_the_callers_line(some, machine):
+def test_no_convergence_is_warned_of_at_the_callers_line(some, machine):
     X, y, race = some
     settings = {"max_iter": 2, "tol": 1e-9}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         machine(eta=0).set_params(**settings).fit(X, y)
         machine().set_params(**settings).fit_path(X, y, [0], sensitive_features=race)
-    here = test_no_convergence_is_told_at_the_callers_line.__code__.co_firstlineno
+    here = test_no_convergence_is_warned_of_at_the_callers_line.__code__.co_firstlineno
     assert [warning.category for warning in caught] == [ConvergenceWarning] * 2
     assert raised_at(caught) == [(__file__, here + 6), (__file__, here + 7)]
     message = (

@@ -126,7 +126,7 @@ def detach(x: Array) -> Array:
 
 
 def blocks(x: Array) -> Iterator[slice]:
-    """Slices over the rows of x: cache-sized in NumPy, one whole on a device, where launches are dear."""
+    """Slices over the rows of x: cache-sized in NumPy, one on a device (kernel launches are expensive)."""
     step = BLOCK_ROWS if isinstance(x, np.ndarray) else max(x.shape[0], 1)
     for start in range(0, x.shape[0], step):
         yield slice(start, start + step)

@@ -3,10 +3,10 @@
 A fit reads the same everywhere. Each public estimator shows it in its own module::
 
     with all_or_nothing(self):
-        data = self._check_rows(X, y, sample_weight, sensitive_features)   # clean arrays
-        problem = self._problem(data)                                      # what is minimised
-        for point in eta_path(problem, [self.eta], self._settings()):      # solve
-            self._store_fit(problem, point, data)                               # fitted attributes, warnings
+        data = self._check_rows(X, y, sample_weight, sensitive_features)  # clean arrays
+        problem = self._problem(data)                                     # what is minimised
+        for point in eta_path(problem, [float(self.eta)], self._settings(), self._start(problem)):  # solve
+            self._store_fit(problem, point, data)                         # fitted attributes, warnings
 
 `FairClassifier` is for all of them, `PenalisedClassifier` for those with η·E_f in their objective.
 """
@@ -56,7 +56,7 @@ from evenrisk.losses import Loss
 from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
 from evenrisk.parity import PARITIES, Parity, make_cells
 
-COLLAPSE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
+MERGE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
 AUC_ROWS = 100_000  # the check for a reversed ranking looks at no more rows than this
 
@@ -103,7 +103,7 @@ class TrainingData:
         row order nor repeating a row instead of weighting it changes a fit by even one bit. Where looking for
         equal rows would take long, the data stay as they are.
         """
-        if self.X.shape[0] * self.X.shape[1] > COLLAPSE_ENTRIES:
+        if self.X.shape[0] * self.X.shape[1] > MERGE_ENTRIES:
             return self
         data = self.drop_zero_weights()
         code = np.zeros(len(data.y), np.int32) if data.groups is None else data.groups.code

@@ -1,10 +1,10 @@
 """Read columns of a file: CSV, gzipped CSV or Parquet, recognised by its first bytes.
 
 A CSV is read as text. pyarrow parses it, and refuses a row of too few or too many fields. Our part is what
-pyarrow leaves out: where in the file a fault is, and that a quote is never closed, which would swallow the
-rest of the file without a word. For that the file is followed by one row of our own, which must come out
-again as the last. pandas cannot replace this: asked for some of the columns, it fills short rows, drops
-surplus fields and does not look at the encoding of other columns, all without a word.
+pyarrow leaves out: where in the file a fault is, and that a quote is never closed, which would silently
+consume the rest of the file. For that the file is followed by one row of our own, which must come out again
+as the last. pandas cannot replace this: asked for some of the columns, it fills short rows, drops
+surplus fields and does not look at the encoding of other columns, all silently.
 
 It parses in one thread. When a file is damaged, the threads of version 15 may be left waiting for each other,
 or for Python when that has ended, which aborts the process.
@@ -90,7 +90,7 @@ def _unpack(file: BinaryIO, path: str) -> tuple[BinaryIO, bool]:
         file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
         head = _head(file)
         if head.startswith(PARQUET):
-            file = io.BytesIO(file.read())  # Parquet is read to and fro, and gzip only onwards
+            file = io.BytesIO(file.read())  # Parquet needs seeking, and gzip reads forward only
     if not head:
         raise TableError("must have a header and at least 1 row of data, got an empty file")
     for magic, what in FOREIGN.items():

@@ -2,8 +2,10 @@
 
 Conventions
 -----------
-A message says what is required and what came. Rows of weight 0 are absent: they are dropped here, once, so
-that no code below can tell them from rows that were never there.
+A message says what is required and what came. Rows of weight 0 count for nothing. They are checked here like
+all others, and dropped later: those of a fit by `TrainingData.drop_zero_weights` in `_estimator` (linear
+models and machines keep them where X is too large to merge equal rows), those of a measure by `People.scored`
+in `metrics`.
 """
 # ruff: noqa: F401 - gathered here for all other modules
 

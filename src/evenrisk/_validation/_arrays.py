@@ -117,8 +117,13 @@ def check_class_weight(class_weight: Any, classes: np.ndarray, mass: np.ndarray)
     return np.array([float(class_weight.get(label, 1)) for label in labels])
 
 
-def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Encode two labels of any kind as 0 and 1 (int8); also give the labels, sorted."""
+def check_binary(
+    y: Any, name: str = "y", *, at_least: int = 2, hint: str = ""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Encode two labels of any kind as 0 and 1 (int8), and return the labels, sorted.
+
+    `hint` says what to do where there are fewer than `at_least` labels.
+    """
     from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
@@ -134,14 +139,15 @@ def check_binary(y: Any, name: str = "y", *, at_least: int = 2) -> tuple[np.ndar
             f"`{name}` must have 2 classes, got {len(classes)} ({listed(classes)})"
         )
     if len(classes) < at_least:
-        raise ArgumentError(name, f"must have 2 classes, got 1 class ({listed(classes)})")
+        advice = f". {hint}" if hint else ""
+        raise ArgumentError(name, f"must have 2 classes, got 1 class ({listed(classes)}){advice}")
     return (y == classes[-1]).astype(np.int8), classes
 
 
 def check_positive(
     y: Any, pos_label: Any, name: str = "y", *, argument: str = "pos_label", at_least: int = 2
 ) -> tuple[np.ndarray, list[Any]]:
-    """Encode `pos_label` as 1 and all other labels, one or more, as 0 (int8); also give those others."""
+    """Encode `pos_label` as 1 and all other labels, one or more, as 0 (int8), and return those others."""
     values = y if hasattr(y, "iloc") else strict(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values.iloc[:, 0] if hasattr(values, "iloc") else values[:, 0]

@@ -60,9 +60,17 @@ def group_name(label: Any) -> str:
 
 
 def check_groups(
-    sensitive_features: Any, n: int, *, name: str = "sensitive_features", at_least: int = 2
+    sensitive_features: Any,
+    n: int,
+    *,
+    name: str = "sensitive_features",
+    at_least: int = 2,
+    hint: str = "",
 ) -> Groups:
-    """Encode the protected attribute: one column, or several crossed into intersectional groups."""
+    """Encode the protected attribute: one column, or several crossed into intersectional groups.
+
+    `hint` says what to do where there are too few groups.
+    """
     columns = group_columns(sensitive_features, name)
     encoded = []
     for title, column in columns:
@@ -73,7 +81,8 @@ def check_groups(
         code, labels = _cross(encoded)
     if len(labels) < at_least:
         came = f" ({listed(labels)})" if len(labels) else ""
-        raise ArgumentError(name, f"must have {at_least} or more groups, got {len(labels)}{came}")
+        advice = f". {hint}" if hint else ""
+        raise ArgumentError(name, f"must have {at_least} or more groups, got {len(labels)}{came}{advice}")
     if len(labels) > MAX_GROUPS:
         raise ArgumentError(
             name,
@@ -197,7 +206,7 @@ def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarr
 
 
 def _objects(labels: Any) -> np.ndarray:
-    """Labels as they are, but for dates, which NumPy counts in nanoseconds, and pyarrow's hidden nulls."""
+    """Labels as they are, except dates, which NumPy counts in nanoseconds, and pyarrow's hidden nulls."""
     import pandas as pd
 
     labels = np.asarray(labels)

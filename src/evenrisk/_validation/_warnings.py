@@ -1,4 +1,4 @@
-"""Exceptions and warnings, public as `evenrisk.exceptions` but for `ArgumentError`, and how they are said."""
+"""Exceptions and warnings, and how they are raised. `evenrisk.exceptions` has all except `ArgumentError`."""
 
 from __future__ import annotations
 

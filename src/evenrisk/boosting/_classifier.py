@@ -14,12 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, diagnose, forget
 from evenrisk._validation import (
+    ArgumentError,
     MissingSensitiveFeatures,
     check_binary,
     check_cells,
     check_features,
     check_groups,
-    check_length,
     check_member,
     check_number,
     check_weight,
@@ -288,12 +288,15 @@ class BoostedClassifier(FairClassifier):
     ) -> TrainingData:
         """Check one evaluation set against the training data; without a penalty groups are not looked at."""
         X = self._features(X, reset=False)
-        _, classes = check_binary(y, "y of the eval_set", at_least=1)
+        _, classes = check_binary(y, "eval_set", at_least=1)
         unknown = [label for label in classes.tolist() if label not in data.classes.tolist()]
         if unknown:
             raise ValueError(f"`eval_set` must have the labels of y, got {listed(unknown)} too")
         target = (np.asarray(y).reshape(-1) == data.classes[1]).astype(np.int8)
-        check_length("y of the eval_set", len(target), X.shape[0])
+        if len(target) != X.shape[0]:
+            raise ArgumentError(
+                "eval_set", f"must have one label per row of its X, {X.shape[0]}, got {len(target)}"
+            )
         weight = check_weight(weight, X.shape[0], name="eval_sample_weight")
         if self.eta == 0 or data.groups is None:
             return TrainingData(X, target, weight, data.classes, None, None)
@@ -316,7 +319,7 @@ class BoostedClassifier(FairClassifier):
     # ---------------------------------------------------------------- training
 
     def _library_settings(self, threads: str, *others: str) -> dict[str, Any]:
-        """Return the settings of the constructor that the library reads, but for `others`.
+        """Return the settings of the constructor that the library reads, except `others`.
 
         The libraries know scikit-learn's names for them; `threads` is what they call `n_jobs`.
         """

@@ -32,7 +32,7 @@ import numpy as np
 from evenrisk.objective import Penalty, ScoreObjective
 
 HALVINGS = 12
-CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective has the last word
+CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective decides
 LEAST_ROWS_OF_CELL = 500  # among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
 IDLE_ROUNDS = 5  # rounds in a row without a step that lowers the objective, after which there is none
@@ -181,7 +181,7 @@ def boost(
 ) -> int:
     """Grow trees until the rounds are over or nothing helps any more; return how many to keep.
 
-    With `own_values` the leaves keep their library's values but for a common factor: constraints on them
+    With `own_values` the leaves keep their library's values except for a common factor: constraints on them
     stay in force.
     """
     idle = useless = grown = 0

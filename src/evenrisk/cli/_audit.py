@@ -207,7 +207,7 @@ def _print_audit(summary: dict[str, Any]) -> None:
 
 
 def _judge(report: Any, limit: float, rules: Any, *, strict: bool) -> int:
-    """Print how every score column stands to the limit, and return the exit status."""
+    """Print how every score column compares with the limit, and return the exit status."""
     for each in report.judge(limit, strict=strict, parity=rules):
         click.secho(
             f"{'PASS' if each.passes else 'FAIL'}  {each.words}", fg="green" if each.passes else "red"

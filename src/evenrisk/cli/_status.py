@@ -55,7 +55,7 @@ class Interrupted(SilentExit):
 
 
 def named(path: Any) -> str:
-    """Return the name of a file or folder so written that no character of it reaches a terminal raw."""
+    """Return the name of a file or folder, escaped for a terminal."""
     from evenrisk._validation import visible  # NumPy, which --help does without
 
     return visible(os.fspath(path))

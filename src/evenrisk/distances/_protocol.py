@@ -85,13 +85,14 @@ class Distance(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for old, new in RENAMED.items():
-            # every class has both names for its own method, so that super() works with either
-            owner = next(each for each in cls.__mro__ if old in vars(each) or new in vars(each))
+            # Every class has both names for its own method, so that super() works with either. An earlier
+            # name that is not callable is a setting of the class, such as a dataclass field `rows: int = 5`.
+            owner = next(each for each in cls.__mro__ if callable(vars(each).get(old)) or new in vars(each))
             if new not in vars(owner):
-                message = f"`{cls.__name__}` must define `{new}`, the new name of `{old}`"
+                message = f"`{owner.__name__}.{old}` is deprecated: rename it to `{new}`"
                 warnings.warn(message, DeprecationWarning, stacklevel=3)  # abc has a frame of its own
                 setattr(cls, new, vars(owner)[old])
-            elif old not in vars(owner):
+            elif old not in vars(owner) and old not in vars(cls):
                 setattr(cls, old, _deprecated(owner, old, new))
 
     @property

@@ -184,7 +184,8 @@ class GapDistance(Distance):
     def row_norms(self, g: Array | Placed) -> tuple[Array, Array]:
         """Return Σ_j Δ·U_j² of one row, U the cumulative sum of its own ψ, and its derivative in g.
 
-        U is 0 before the nearest node j and 1 after it, but for U_{j−1} = ½(½ − f)² and U_j = 1 − ½(½ + f)².
+        U is 0 before the nearest node j and 1 after it, except that U_{j−1} = ½(½ − f)² and
+        U_j = 1 − ½(½ + f)².
         Only squares on the score scale are norms.
         """
         if not self.traits.norms:

@@ -38,17 +38,20 @@ from evenrisk._validation import (
     CollapseWarning,
     MajorityRateWarning,
     MisalignedIndexWarning,
+    RepairWarning,
     ReversedRankingWarning,
     SmallCellWarning,
     check_alignment,
     check_binary,
+    check_cells,
     check_groups,
     check_length,
     check_number,
     check_weight,
+    listed,
     refuse_masked,
 )
-from evenrisk.metrics import ThresholdProfile, threshold_profile
+from evenrisk.metrics import ThresholdProfile, check_people, threshold_profile
 
 WARM_RATIO = 4.0  # a fit may start from one at an η this much smaller; a little more than the search's √10
 # raised once, by the fit that the user gets, and not by every fold and η
@@ -57,6 +60,7 @@ RAISED_ONCE = (
     ConvergenceWarning,
     MajorityRateWarning,
     MisalignedIndexWarning,
+    RepairWarning,
     ReversedRankingWarning,
     SmallCellWarning,
 )
@@ -120,7 +124,7 @@ class EtaEstimator:
         return getattr(self.owner, "keeps_base_models", False)
 
     def fit(self, given: FitInput, eta: float, start: Any = None, *, last: bool = False) -> Any:
-        """Fit a copy at this η, from `start`, a model fitted to the same rows; `last`: none starts from it."""
+        """Fit a copy at this η, from `start`, a model of the same rows; `last`: no other starts from it."""
         model = clone(self.estimator) if start is None else self._copy(start)
         warm = start is not None or (self.keeps_base_models and not last)
         settings = {"eta": eta} | ({"warm_start": warm} if self.can_start_warm else {})
@@ -133,7 +137,7 @@ class EtaEstimator:
         return model.fit(given.X, given.y, **{self.prefix + name: value for name, value in metadata.items()})
 
     def fit_in_turn(self, given: FitInput, etas: list[float]) -> Any:
-        """Fit all rows at each η in turn; the model has the user's settings but for the last η."""
+        """Fit all rows at each η in turn; the model has the user's settings except for the last η."""
         model = None
         for eta in etas:
             with _ignore_repeated_warnings() if eta != etas[-1] else nullcontext():
@@ -175,6 +179,8 @@ class SearchRows:
     code: np.ndarray  # (n,) group
     present: np.ndarray  # (n,) whether a row has weight
     parity: Any
+    cell: np.ndarray  # (n,) of the rule, −1 = in none
+    cell_names: list[str]
 
     @classmethod
     def check(cls, given: FitInput, estimator: EtaEstimator, parity: Any) -> SearchRows:
@@ -194,9 +200,14 @@ class SearchRows:
             parity = estimator.owner.get_params().get("parity", "demographic_parity")
         present = np.ones(n, dtype=bool) if weight is None else weight > 0
         names = np.asarray(groups.labels)[groups.code]
-        rows = cls(FitInput(X, classes[y], names, weight), y, groups.code, present, parity)
-        rows.profile(np.zeros(n))  # refuses an unknown rule and empty cells before anything is fitted
-        return rows
+        # an unknown rule and empty cells are refused before anything is fitted
+        people = check_people(names, weight, n).with_labels(y).scored(np.zeros(n), parity)
+        cell_names = people.parity.cell_names([repr(name) for name in people.groups])
+        check_cells(people.code, cell_names, warn=False)
+        cell = np.full(n, -1)
+        cell[present] = people.code
+        given = FitInput(X, classes[y], names, weight)
+        return cls(given, y, groups.code, present, people.parity, cell, cell_names)
 
     def profile(self, rank: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
         """Return the profile of those of the rows that were held out."""
@@ -231,13 +242,13 @@ class SearchRows:
         return held & np.isfinite(rank) & self.present
 
     def missing_cells(self, rows: np.ndarray) -> str:
-        """Return the names of the cells that have none of these rows."""
-        nothing = np.zeros(len(self.y))
-        try:
-            left = self.profile(nothing, rows).groups
-        except ValueError as error:
-            return str(error)
-        return ", ".join(f"group {name!r}" for name in self.profile(nothing).groups if name not in left)
+        """Return the names of the cells that have none of these rows; else of a label the rule needs."""
+        counts = np.bincount(self.cell[rows] + 1, minlength=len(self.cell_names) + 1)[1:]
+        missing = [name for name, count in zip(self.cell_names, counts, strict=True) if count == 0]
+        if not missing and self.parity.needs_label:
+            labels = np.setdiff1d(self.given.y, self.given.y[rows[self.present[rows]]])
+            missing = [f"label {listed(labels)}"] if len(labels) else []
+        return "; ".join(missing)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Fair to a budget: "no gap above 0.05 anywhere" instead of an η.
 
-The search fits at η = 0, then climbs a ladder of η until the held-out gap meets the budget, and bisects
-between the last two rungs. Where no rung meets it, a finer ladder is fitted from scratch and the best taken.
+The search fits at η = 0, then goes up a grid of η until the held-out gap meets the budget, and bisects
+between the last two. Where none of them meets it, a finer grid is fitted from scratch and the best taken.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
 N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
 N_PERMUTATIONS = 200  # for the noise floor that a warning names
 FEW_PERMUTATIONS = 50  # to know whether a budget is below it, after every search
-RUNGS_PER_DECADE = 2  # per factor of ten, on the way up
-FINE_RUNGS_PER_DECADE = 4  # where a budget is out of reach: what few rows measure is rough
+PER_DECADE = 2  # points of the grid of η per factor of ten
+FINE_PER_DECADE = 4  # where a budget is out of reach: what few rows measure is rough
 PRECISION = 1.1  # ratio of two neighbouring η, the one too small and the other enough
 AS_GOOD = 0.005  # a criterion this close to the best one is as good, at a smaller η
 REFINEMENTS = 3  # times that the neighbourhood of the best η is looked at more closely
@@ -51,7 +51,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     """Find the smallest eta that keeps the gap between groups within a budget at every threshold.
 
     The gap is measured on held-out scores, pooled over the folds of a cross-validation as places among the
-    scores of their fold, since each fold's model has a scale of its own. The search climbs eta
+    scores of their fold, since each fold's model has a scale of its own. The search increases eta
     by factors of √10 until the budget is met and bisects from there, each fit beginning where that of a
     smaller eta ended. The model is then fitted to all rows with the eta found.
 
@@ -65,8 +65,8 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         The budget, above 0 and at most 1: the largest gap allowed at any threshold, in the worst stratum. 1
         allows everything: eta = 0, and no ``sensitive_features`` needed.
     confidence : float, default=None
-        None holds the measured gap against the budget; what is measured there is often a little below the
-        true gap, since eta was chosen by it. A number such as 0.9 holds an upper bound against it, the end of
+        None compares the measured gap with the budget; what is measured there is often a little below the
+        true gap, since eta was chosen by it. A number such as 0.9 compares an upper bound with it, the end of
         a bootstrap band that covers the gap at all thresholds with this confidence.
     parity : str or Parity, default=None
         The rule whose gap is meant; None is the estimator's own.
@@ -392,10 +392,10 @@ def _resamples(level: float) -> int:
 
 
 # The search for η knows nothing of models. The criterion is a held-out gap, or a bound for it. As it is
-# measured, it falls with η by and large, not strictly. Rungs are 10^(k/2): two searches look at the same η.
+# measured, it mostly falls with η. The grid is 10^(k/2), so that two searches look at the same η.
 
 
-def rungs(low: float, high: float, per_decade: int = RUNGS_PER_DECADE) -> list[float]:
+def eta_grid(low: float, high: float, per_decade: int = PER_DECADE) -> list[float]:
     """Return low, high, and 10^(k/per_decade) for all k between them."""
     first = floor(log10(low) * per_decade + 1e-9) + 1
     last = ceil(log10(high) * per_decade - 1e-9) - 1
@@ -406,15 +406,15 @@ def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -
     """Return the smallest η with criterion(η) ≤ budget, to a factor of `PRECISION`; None if there is none."""
     if criterion(0.0) <= budget:
         return 0.0
-    ladder = rungs(low, high)
-    middle = min(range(len(ladder)), key=lambda k: abs(log10(ladder[k])))
-    upwards, downwards = range(middle, len(ladder)), range(middle - 1, -1, -1)
-    at = next((k for k in (*upwards, *downwards) if criterion(ladder[k]) <= budget), None)
+    grid = eta_grid(low, high)
+    middle = min(range(len(grid)), key=lambda k: abs(log10(grid[k])))
+    upwards, downwards = range(middle, len(grid)), range(middle - 1, -1, -1)
+    at = next((k for k in (*upwards, *downwards) if criterion(grid[k]) <= budget), None)
     if at is None:
         return None
-    while 0 < at <= middle and criterion(ladder[at - 1]) <= budget:
+    while 0 < at <= middle and criterion(grid[at - 1]) <= budget:
         at -= 1
-    enough, too_small = ladder[at], ladder[at - 1] if at else 0.0
+    enough, too_small = grid[at], grid[at - 1] if at else 0.0
     while too_small > 0 and enough / too_small > PRECISION:
         between = (too_small * enough) ** 0.5
         if criterion(between) <= budget:
@@ -426,7 +426,7 @@ def smallest_eta(criterion: Criterion, budget: float, low: float, high: float) -
 
 def best_eta(criterion: Criterion, low: float, high: float) -> float:
     """Return the smallest η whose criterion is about as low as it gets, for a budget out of reach."""
-    tried = {eta: criterion(eta) for eta in (0.0, *rungs(low, high, FINE_RUNGS_PER_DECADE))}
+    tried = {eta: criterion(eta) for eta in (0.0, *eta_grid(low, high, FINE_PER_DECADE))}
     for _ in range(REFINEMENTS):
         best = min(tried, key=lambda eta: (tried[eta], eta))
         below = max((eta for eta in tried if 0 < eta < best), default=None)

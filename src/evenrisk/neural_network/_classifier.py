@@ -134,7 +134,7 @@ class FairMLPClassifier(PenalisedClassifier):
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
     solver_ : {"adam", "lbfgs"}
-        What "auto" came to.
+        The solver that was used.
     calibration_ : Line, Steps or None
         The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float

@@ -65,10 +65,7 @@ def piece_groups(sensitive_features: Any, groups: Any, known: np.ndarray | None,
 def _declared_classes(classes: Any, y: Any) -> np.ndarray:
     """Return the two labels, sorted, as declared with the first piece or as they are in it."""
     if classes is None:
-        try:
-            return check_binary(y)[1]
-        except ValueError as error:
-            raise ValueError(f"{error}. Declare both labels with the first piece as `classes`") from error
+        return check_binary(y, hint="Declare both labels with the first piece as `classes`")[1]
     known = np.unique(np.asarray(classes))
     if len(known) != 2:
         raise ValueError(f"`classes` must be the 2 labels, got {len(known)} ({listed(known)})")
@@ -78,10 +75,8 @@ def _declared_classes(classes: Any, y: Any) -> np.ndarray:
 def _groups_of(sensitive_features: Any) -> np.ndarray:
     """Return the groups of the first piece, sorted."""
     values = _as_rows(sensitive_features)
-    try:
-        return check_groups(values, len(values)).labels
-    except ValueError as error:
-        raise ValueError(f"{error}. Declare all groups with the first piece as `groups`") from error
+    hint = "Declare all groups with the first piece as `groups`"
+    return check_groups(values, len(values), hint=hint).labels
 
 
 def _coded(sensitive_features: Any, labels: np.ndarray, n: int) -> Groups:

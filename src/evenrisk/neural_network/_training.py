@@ -41,13 +41,13 @@ from evenrisk.neural_network._network import (
 from evenrisk.parity import Parity
 from evenrisk.solvers import Solution, lbfgs
 
-ON_THE_WAY = 20  # iterations of L-BFGS at an η not asked for
-LATER = 1 / 3  # of the epochs: what the next η of a path needs
+INTERMEDIATE_ITER = 20  # iterations of L-BFGS at an η not asked for
+NEXT_ETA_SHARE = 1 / 3  # of the epochs: what the next η of a path needs
 RAMP_SHARE = 0.3  # of the epochs, in which η grows to its value
 LAST_RATE_SHARE = 0.02  # of the learning rate: where it has fallen to in the last epoch
 BATCHES_PER_EPOCH = 12  # of "auto", about, and the rows that each may have:
 LEAST_ROWS, MOST_ROWS = 128, 2048
-CLEAR = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
+CLEAR_DIFFERENCE = 0.01  # of the objective: more than mini-batches and a ridge leave of a good fit
 CHECKED_ROWS = 1000  # whose scores are looked at when a piece is done
 
 AdamState = dict[int, dict[str, np.ndarray]]  # of each tensor: steps and running means
@@ -78,13 +78,13 @@ def warn_if_not_converged(point: NetworkPoint, data: TrainingData, learning_rate
     lower = f", lower eta (now {point.eta:g})" if point.eta > 0 else ""
     if learning_rate is not None:
         lower += f", lower or raise learning_rate_init (now {learning_rate:g})"
-    if point.solution.value > constant + CLEAR:
+    if point.solution.value > constant + CLEAR_DIFFERENCE:
         warn_user(
             f"the network has not converged: its objective is {point.solution.value:.3f}, and that of a "
             f"constant answer {constant:.3f}. Standardise the features, raise max_iter{lower}",
             ConvergenceWarning,
         )
-    elif fall > CLEAR and not point.solution.converged:
+    elif fall > CLEAR_DIFFERENCE and not point.solution.converged:
         warn_user(
             f"the network has not converged: its objective fell by {fall:.3f} in the last tenth of the "
             f"training, when max_iter ended it. Raise max_iter, standardise the features{lower}",
@@ -112,7 +112,7 @@ def lbfgs_path(
         if verbose:
             print(f"eta {eta:g}", file=sys.stderr)
         function = RecordedValues(problem.with_eta(eta))
-        most = max_iter if eta in asked or eta == 0 else min(ON_THE_WAY, max_iter)
+        most = max_iter if eta in asked or eta == 0 else min(INTERMEDIATE_ITER, max_iter)
         solution = lbfgs(function, theta, tol=tol, max_iter=most, verbose=verbose)
         theta, n_iter = solution.theta, n_iter + solution.n_iter
         if eta in asked:
@@ -171,7 +171,8 @@ def adam_path(
         solution = Solution(theta, problem.with_eta(eta).value(theta), np.nan, n_iter, ended)
         yield NetworkPoint(eta, solution, n_iter, curve, best)
         if not started:
-            settings, started = replace(settings, n_epochs=max(round(LATER * settings.n_epochs), 1)), True
+            n_epochs = max(round(NEXT_ETA_SHARE * settings.n_epochs), 1)
+            settings, started = replace(settings, n_epochs=n_epochs), True
 
 
 class Trainer:

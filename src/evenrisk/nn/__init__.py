@@ -1,4 +1,4 @@
-"""The penalty in a PyTorch loop: one more term of the loss, honest in mini-batches.
+"""The penalty in a PyTorch loop: one more term of the loss, unbiased in mini-batches.
 
 Conventions
 -----------

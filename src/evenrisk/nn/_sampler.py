@@ -34,7 +34,7 @@ class ParityBatchSampler(Sampler[list[int]]):
     y : array-like of shape (n,), default=None
         Labels; not needed under demographic parity.
     batch_size : int
-        Rows in a batch of all processes together, at the most, but for those that come again.
+        Rows in a batch of all processes together, at the most, except those that come again.
     parity : str or Parity, default="demographic_parity"
         The rule whose cells are kept.
     min_rows : int, default=2

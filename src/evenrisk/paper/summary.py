@@ -70,7 +70,7 @@ def match(accuracy: np.ndarray, targets: np.ndarray) -> Choice:
     """Return for each split the η whose validation accuracy (splits, etas) is nearest its target (splits,).
 
     A validation part has some 900 rows, so one accuracy is known to ± .016 and the nearest of ten to forty
-    would often be an accident. Accuracy falls with η but for noise: the falling curve nearest the path is
+    would often be an accident. Accuracy falls with η except for noise: the falling curve nearest the path is
     matched, and of equally near η the smallest taken.
     """
     falling = IsotonicRegression(increasing=False)

@@ -264,7 +264,7 @@ class ParityCurveDisplay:
         _draw.headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
         several = ", worst stratum" if len(parity.strata) > 1 else ""
         ax.set_xlabel(X_LABELS[x])
-        ax.set_ylabel(_draw.literal(f"{parity.name.replace('_', ' ')} gap{several}"))
+        ax.set_ylabel(_draw.literal(f"{parity.words} gap{several}"))
         ax.legend(frameon=False, loc="upper left", fontsize="small")
 
     def _label(self, name: str | None) -> str:

@@ -138,7 +138,7 @@ class TradeoffDisplay:
             quality_error=None if level is None else _arms(quality),
             name=name,
             quality_name=QUALITIES[metric] + at,
-            gap_name=f"max gap over all thresholds, {profile.parity.name.replace('_', ' ')}",
+            gap_name=f"max gap over all thresholds, {profile.parity.words}",
             labels=None if None in named else list(named),
         )
         return display.plot(ax, line=line, **kwargs)

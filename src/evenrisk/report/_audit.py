@@ -25,7 +25,7 @@ LAST_DIGIT = 1e-12  # by which equal gaps may differ
 
 
 class Judgement(NamedTuple):
-    """A score column held against a limit under one rule.
+    """A score column compared with a limit under one rule.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class AuditReport:
         return all(each.passes for each in self.judge(max_gap, strict=strict, parity=parity))
 
     def judge(self, max_gap: float, *, strict: bool = False, parity: Any = None) -> list[Judgement]:
-        """Return how each score column stands to a limit on the max gap, under each rule.
+        """Compare each score column with a limit on the max gap, under each rule.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 * The page's tables and plots: rates in per cent and gaps in points, with one decimal. Halves are rounded up,
   as a browser's ``toFixed`` does: the script and Python write the same digits. What is not known is a dash.
-* Sentences: points without idle decimals (27, 4.3).
+* Sentences: points without trailing zeros (27, 4.3).
 * Text tables: shares with three decimals (0.245 [0.213, 0.277]).
 
 Scores and thresholds have the digits that they need, everywhere.
@@ -172,7 +172,7 @@ def ticks(values: Sequence[float]) -> list[str]:
 def threshold_writer(
     values: Sequence[float], scores: np.ndarray | None = None, asked: float | None = None
 ) -> Callable[[float], str]:
-    """Return how thresholds are written: to a five-thousandth of their range, without idle noughts.
+    """Return how thresholds are written: to a five-thousandth of their range, without trailing zeros.
 
     Where that would part the distinct `scores` (ascending) elsewhere than the threshold itself does, with as
     many more digits as it takes: who reads the number and applies it decides as the tables say. A number
@@ -232,12 +232,12 @@ def _cut(value: float, place: int, rounding: str) -> Decimal:
 
 
 def _power_of_ten(number: Decimal, power: int) -> str:
-    """Write a number in units of a power of ten, without idle noughts."""
+    """Write a number in units of a power of ten, without trailing zeros."""
     text = f"{number.scaleb(-power, Context(prec=MOST_DIGITS)):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return _minus(f"{text}×10{str(power).translate(_SUPERSCRIPTS)}" if power and number else text)
 
 
 def _minus(text: str) -> str:
-    """Use the minus sign, and none before a nought."""
+    """Use the minus sign, and none before a zero."""
     return text.replace("-", "−" if any(letter in "123456789" for letter in text) else "")

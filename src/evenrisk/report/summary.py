@@ -40,7 +40,7 @@ HALF = 0.5
 GOOD_PART = 0.2  # of [0, 1]
 LARGEST = float(np.finfo(float).max)
 ONE_SIDE = 0.01  # share of people; a cut-off with fewer on one side was not meant for this scale
-FEW_SCORES = 50  # distinct scores; up to here a score is taken for a scale of so many notches
+FEW_SCORES = 50  # distinct scores; up to here a score is taken for a scale of so many steps
 N_BINS = 40
 ROUNDING = 1e-9  # of the range of scores
 BUCKETS = 240  # along the threshold and again along the share selected; a plot is some 600 pixels wide
@@ -192,7 +192,7 @@ def _range(score: np.ndarray) -> tuple[float, float]:
 
 
 def _axis(distinct: np.ndarray) -> tuple[float, float]:
-    """Return the range, with one notch below the lowest of a coarse scale."""
+    """Return the range, with one step of the scale below the lowest, where it is coarse."""
     low, high = _range(distinct)
     if low == distinct[0] and 1 < len(distinct) <= FEW_SCORES:
         low -= float(np.diff(distinct).min())
@@ -357,7 +357,7 @@ def _auc(rows: ScoredRows, settings: AuditSettings) -> dict[str, Any] | None:
     if not rows.has_both_labels:
         return None
     measured = profile_of(rows).discrimination(settings.level, settings.n_resamples, settings.random_state)
-    # a ROC curve is made of both outcomes: who has too few of one is listed, and not held against others
+    # a ROC curve is made of both outcomes: who has too few of one is listed, and not compared with others
     few = Comparison.of(rows, "equalized_odds").names_left_out
     return {
         "overall": _interval(measured.overall),
@@ -394,11 +394,11 @@ def _bins(distinct: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np
     above it selected, then lies between the bars. Scores that differ by rounding alone are no such scale:
     their bars would have no width to see, and a height beyond all others.
     """
-    notch = float(np.diff(distinct).min()) if 1 < len(distinct) <= FEW_SCORES else 0.0
-    if notch > ROUNDING * (distinct[-1] - distinct[0]):
-        # a bin begins at its score; next to a large number, a notch more may be no other number
-        above = max(distinct[-1] + notch, np.nextafter(distinct[-1], np.inf))
-        below = min(low, distinct[0] - notch, np.nextafter(distinct[0], -np.inf))
+    step = float(np.diff(distinct).min()) if 1 < len(distinct) <= FEW_SCORES else 0.0
+    if step > ROUNDING * (distinct[-1] - distinct[0]):
+        # a bin begins at its score; next to a large number, a step more may be no other number
+        above = max(distinct[-1] + step, np.nextafter(distinct[-1], np.inf))
+        below = min(low, distinct[0] - step, np.nextafter(distinct[0], -np.inf))
         return np.append(distinct, above), np.append(below, distinct)
     edges = np.linspace(low, high, N_BINS + 1)
     return edges, edges
@@ -458,5 +458,5 @@ def _at_threshold(decided: Decisions, start: int, favourable: str, compared: lis
 
 
 def _plain(value: float) -> float | None:
-    """Return None for NaN, which JSON has not."""
+    """Return None for NaN: JSON has no NaN."""
     return None if np.isnan(value) else value

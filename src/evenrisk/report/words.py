@@ -96,7 +96,8 @@ def _few(parity: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
 
 
 def _opening(parity: dict[str, Any], where: str) -> str:
-    if parity["worst"]["words"] == "everybody":
+    stratum = STRATA.get(parity["worst"]["stratum"])
+    if stratum is not None and stratum.outcome is None:  # everybody
         return where
     among_whom = f"among {parity['worst']['words']}, {where[0].lower()}{where[1:]}"
     return f"{parity['words'][:1].upper()}{parity['words'][1:]}: {among_whom}"
@@ -112,7 +113,7 @@ def _chance(parity: dict[str, Any], level: float) -> str:
 
 
 def limit_sentence(parity: dict[str, Any], limit: float, rows: int, *, above: bool, strict: bool) -> str:
-    """Say how the measured gap stands to a limit, and what can be said beyond the sample.
+    """Compare the measured gap with a limit, and say what can be said beyond the sample.
 
     It ends with how many groups, and how many of all `rows`, were left out.
     """
