@@ -10,6 +10,7 @@ EXPECTED_WARNINGS = [
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning"),
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.MajorityRateWarning"),
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.ReversedRankingWarning"),
+    pytest.mark.filterwarnings("ignore::evenrisk.exceptions.RepairWarning"),
 ]
 
 

@@ -70,6 +70,7 @@ class Memoriser(ClassifierMixin, BaseEstimator):
         return p
 
 
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.RepairWarning")
 @pytest.mark.parametrize("parity", RULES)
 def test_no_row_is_placed_by_a_model_that_has_seen_it(rows, parity):
     X, y, a = rows
@@ -297,6 +298,23 @@ def test_weights_that_a_base_model_cannot_take_are_named(rows):
     with pytest.warns(RepairWarning, match="`estimator`, a Memoriser, takes no `sample_weight`"):
         BlindRepair(Memoriser(), eta=1, attribute_estimator=LogisticRegression(), random_state=0).fit(
             X, y, weight, sensitive_features=a
+        )
+
+
+def test_a_group_that_does_not_show_in_x_is_named(rows):
+    X, y, _ = rows
+    anybody = np.random.default_rng(0).integers(0, 2, len(y))
+    with pytest.warns(RepairWarning, match="the group cannot be told from X: `attribute_estimator`, a Log"):
+        BlindRepair(LogisticRegression(), random_state=0).fit(X, y, sensitive_features=anybody)
+
+
+def test_a_model_that_knows_its_rows_by_heart_is_named(rows):
+    X, y, a = rows
+    forest = RandomForestClassifier(10)
+    message = r"`estimator`, a RandomForestClassifier, has an AUC of 0\.99\d on the rows it was fitted to"
+    with pytest.warns(RepairWarning, match=message):
+        BlindRepair(forest, attribute_estimator=LogisticRegression(), random_state=0).fit(
+            X, y, sensitive_features=a
         )
 
 

@@ -27,10 +27,19 @@ from sklearn.utils.validation import (
 )
 
 from evenrisk._estimator import TrainingData
-from evenrisk._validation import ArgumentError, check_features, check_number, listed
+from evenrisk._validation import (
+    ArgumentError,
+    RepairWarning,
+    check_features,
+    check_number,
+    listed,
+    warn_user,
+)
+from evenrisk.curves import auc
 from evenrisk.postprocessing._plane import log_odds
 
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
+MEMORISED = 0.15  # by which the AUC on a model's own rows may be above that on rows held out
 RANKS = 1024  # points of the distribution function of a score column
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -203,6 +212,38 @@ def cross_fit(
     for (_, test), part in zip(how.folds, parts, strict=True):
         unseen[test] = part
     return fit(np.arange(len(weight))), unseen
+
+
+def warn_of_useless_model(
+    model: Classifier, unseen: np.ndarray, X: Any, target: Target, weight: np.ndarray
+) -> None:
+    """Warn of a model that knows its rows by heart, and of a group that cannot be told from X."""
+    rows = np.flatnonzero(target.rows)
+    labels = np.searchsorted(target.classes, target.labels[rows])
+    held_out = _areas(unseen[rows], labels, weight[rows])
+    own = _areas(model.probabilities(_safe_indexing(X, rows)), labels, weight[rows])
+    who = f"`{target.role}`, a {type(model.model).__name__}, has an AUC of"
+    worst = int(np.argmax(own - held_out))
+    if own[worst] - held_out[worst] > MEMORISED:
+        warn_user(
+            f"{who} {own[worst]:.3f} on the rows it was fitted to and of {held_out[worst]:.3f} on rows held "
+            "out: it knows its rows by heart. The repair is for people it has not seen; do not judge it by "
+            "scores of these rows",
+            RepairWarning,
+        )
+    counts = np.bincount(labels, minlength=len(held_out))
+    noise = 2 * np.sqrt((len(rows) + 1) / (12 * counts * (len(rows) - counts)))  # of an AUC without meaning
+    if target.role == "attribute_estimator" and (np.abs(held_out - 0.5) < noise).all():
+        warn_user(
+            f"the group cannot be told from X: {who} {held_out.max():.3f} on rows held out. A score made from X "
+            "is then fair already, or cannot be repaired without the group",
+            RepairWarning,
+        )
+
+
+def _areas(p: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return the AUC of each class against the others."""
+    return np.array([auc(p[:, k], (labels == k).astype(np.int8), weight) for k in range(p.shape[1])])
 
 
 def weight_argument(estimator: Any, weight: np.ndarray) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import hash as checksum
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
@@ -25,7 +25,6 @@ from evenrisk._validation import (
     warn_user,
 )
 from evenrisk.calibration import CALIBRATIONS
-from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.linear_model import FairLogisticRegression
 from evenrisk.parity import PARITIES, Parity
@@ -42,15 +41,13 @@ from evenrisk.postprocessing._base_models import (
     cross_fit,
     is_prefit,
     rows_as_given,
+    warn_of_useless_model,
     weight_argument,
     with_seeds,
 )
 from evenrisk.postprocessing._coin import Coin
 from evenrisk.postprocessing._plane import PlaneBasis
 from evenrisk.postprocessing._plane_model import PlaneRows, choose_basis, fit_path
-
-
-MEMORISED = 0.15  # by which the AUC on a model's own rows may be above that on rows held out
 
 
 @dataclass(frozen=True)
@@ -437,29 +434,7 @@ class BlindRepair(FairClassifier):
                 RepairWarning,
             )
         model, unseen = cross_fit(estimator, data.X, target, data.weight, how)
-        rows = np.flatnonzero(target.rows)
-        labels, weight = np.searchsorted(target.classes, target.labels[rows]), data.weight[rows]
-        out, own = (
-            [auc(p[:, k], (labels == k).astype(np.int8), weight) for k in range(len(target.classes))]
-            for p in (unseen[rows], model.probabilities(_safe_indexing(data.X, rows)))
-        )
-        if max(np.subtract(own, out)) > MEMORISED:
-            k = int(np.argmax(np.subtract(own, out)))
-            warn_user(
-                f"`{target.role}`, a {type(estimator).__name__}, has an AUC of {own[k]:.3f} on the rows it was "
-                f"fitted to and of {out[k]:.3f} on rows held out: it knows its rows by heart. The repair is "
-                "made for people it has not seen; scores of these rows are not repaired",
-                RepairWarning,
-            )
-        counts = np.bincount(labels, minlength=len(out))
-        noise = 2 * np.sqrt((len(rows) + 1) / (12 * counts * (len(rows) - counts)))
-        if target.role == "attribute_estimator" and self.eta > 0 and (np.abs(np.array(out) - 0.5) < noise).all():
-            warn_user(
-                f"the group cannot be told from X: `attribute_estimator`, a {type(estimator).__name__}, has an "
-                f"AUC of {max(out):.3f} on rows held out. A score made from X is then fair already, or cannot "
-                "be repaired without the group",
-                RepairWarning,
-            )
+        warn_of_useless_model(model, unseen, data.X, target, data.weight)
         return model, unseen
 
     def _plane_model(self) -> FairLogisticRegression:
