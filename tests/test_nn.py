@@ -434,6 +434,17 @@ def test_evaluation_neither_uses_nor_writes_memory(place):
     assert value_and_gradient(loss.train(), w, slice(60, 75))[0] != found[0]
 
 
+def test_a_process_outside_the_group_is_alone(monkeypatch):
+    """torch says that a group has -1 members where the process is none of them."""
+    g, group = torch.tensor([0.1, 0.4, -0.3, 0.8]), torch.tensor([0, 1, 0, 1])
+    alone = ParityLoss()(g, group)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda handle: -1)
+    loss = ParityLoss()
+    loss.process_group = object()
+    assert loss(g, group) == alone
+
+
 def test_a_copy_shares_the_process_group():
     """Its handle cannot be copied, and averages of models are made by copying."""
     handle = threading.Lock()

@@ -331,6 +331,8 @@ def test_parts_of_the_rows_add_up_to_the_whole(distance, parity):
     expected = whole.penalty.curvature(summed, lambda block: w.X[block])
     assert expected.any()
     assert workers[1].penalty.gram_of_sums(sums, sum(slopes)) == pytest.approx(expected, rel=1e-8)
+    for again in (workers[0].with_eta(0.0), workers[0].with_loss(SQUARED_HINGE)):
+        assert again.total == whole.total
 
 
 @each

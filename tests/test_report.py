@@ -1132,3 +1132,14 @@ def test_a_full_disk_loses_nothing(report, tmp_path, kind):
 def test_repr_and_notebook(report):
     assert repr(report).startswith("AuditReport(Audit of score by tree: At the worst cut-off, ")
     assert "<iframe" in report._repr_html_()
+
+
+def test_a_score_may_be_named_like_an_argument():
+    s = pd.Series(np.random.default_rng(0).random(200))
+    y, a = (s > 0.5).astype(int), ["a", "b"] * 100
+    report = audit(y, {"y_true": s, "sample_weight": s}, sensitive_features=a, random_state=0)
+    assert [score["name"] for score in report.summary["scores"]] == ["y_true", "sample_weight"]
+    with pytest.warns(
+        MisalignedIndexWarning, match=r"`y_true` and `y_score\['y_true'\]` have the same index"
+    ):
+        audit(y, {"y_true": s[::-1]}, sensitive_features=a, random_state=0)

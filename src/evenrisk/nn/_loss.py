@@ -129,6 +129,10 @@ class ParityLoss(nn.Module):
         """The processes of ``torch.distributed`` to add up over; None is all of them."""
         return self._workers.group
 
+    @process_group.setter
+    def process_group(self, group: Any) -> None:
+        self._workers.group = group
+
     def extra_repr(self) -> str:
         settings = f"parity={self.parity.name!r}, n_groups={self.n_groups}, unbiased={self.unbiased}"
         return f"{self.distance!r}, {settings}"

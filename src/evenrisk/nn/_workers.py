@@ -17,12 +17,12 @@ class Workers:
         self.group = group
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Workers:
-        return self  # a process group is a handle, which cannot be copied
+        return Workers(self.group)  # a handle, which cannot be copied
 
     def __len__(self) -> int:
         if not (distributed.is_available() and distributed.is_initialized()):
             return 1
-        return int(distributed.get_world_size(self.group))
+        return max(1, int(distributed.get_world_size(self.group)))  # -1 outside the group: a process alone
 
     def sum(self, x: Array) -> Array:
         """Return Σ x over all processes."""

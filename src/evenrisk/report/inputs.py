@@ -67,7 +67,8 @@ def check_data(
     columns = score_columns(y_score)
     named = {"y_true": y_true, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     scores = y_score if isinstance(y_score, Mapping) else {"y_score": y_score}
-    check_alignment(**named, **{str(name): column for name, column in scores.items()})
+    titles = {name: f"y_score[{name!r}]" if str(name) in named else str(name) for name in scores}
+    check_alignment(**named, **{titles[name]: column for name, column in scores.items()})
     y, label, guess = _outcomes(y_true, positive)
     several, checked = len(columns) > 1, {}
     for name, column in columns.items():
