@@ -235,7 +235,7 @@ def warn_of_useless_model(
     noise = 2 * np.sqrt((len(rows) + 1) / (12 * counts * (len(rows) - counts)))  # of an AUC without meaning
     if target.role == "attribute_estimator" and (np.abs(held_out - 0.5) < noise).all():
         warn_user(
-            f"the group cannot be told from X: {who} {held_out.max():.3f} on rows held out. A score made from X "
+            f"the group cannot be told from X: {who} {held_out.max():.3f} on rows held out. A score of X "
             "is then fair already, or cannot be repaired without the group",
             RepairWarning,
         )
