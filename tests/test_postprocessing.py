@@ -84,7 +84,7 @@ def test_no_row_is_placed_by_a_model_that_has_seen_it(rows, parity):
 @pytest.mark.parametrize("parity", RULES)
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_the_gap_of_new_people_falls_with_eta(parity, n_groups):
-    X, y, a = world(4000, n_groups=n_groups)
+    X, y, a = world(2500, n_groups=n_groups)
     new = world(4000, seed=1, n_groups=n_groups)
     path = BlindRepair(LogisticRegression(), parity, random_state=0).fit_path(
         X, y, [0, 3, 30], sensitive_features=a
@@ -97,9 +97,9 @@ def test_the_gap_of_new_people_falls_with_eta(parity, n_groups):
 def test_without_a_penalty_it_is_the_calibrated_base():
     data = load_adult(one_hot=True)
     X, y, sex = data.X.to_numpy(dtype=float), data.y.to_numpy(), data.sensitive_features.to_numpy()
-    order = np.random.default_rng(0).permutation(len(y))[:12_000]
-    train, test = order[:8000], order[8000:]
-    base = HistGradientBoostingClassifier(max_iter=60, random_state=0)
+    order = np.random.default_rng(0).permutation(len(y))[:8000]
+    train, test = order[:4000], order[4000:]
+    base = HistGradientBoostingClassifier(max_iter=25, random_state=0)
     calibrated = CalibratedClassifierCV(base, cv=5, method="sigmoid", ensemble=False)
     p = calibrated.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
     repaired = BlindRepair(base, eta=0, random_state=0)
@@ -182,7 +182,7 @@ def crowded(n, seed):
 
 
 def test_a_crowd_is_spread_by_the_coin():
-    X, y, a = crowded(12_000, 0)
+    X, y, a = crowded(8000, 0)
     new = crowded(12_000, 1)
     trees = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=8, random_state=0)
     path = BlindRepair(trees, random_state=0).fit_path(X, y, [0, 300], sensitive_features=a)
@@ -193,7 +193,7 @@ def test_a_crowd_is_spread_by_the_coin():
 
 def test_the_base_models_are_the_users_own_classes(rows):
     X, y, a = rows
-    forest = RandomForestClassifier(20, min_samples_leaf=10)
+    forest = RandomForestClassifier(8, min_samples_leaf=10)
     repaired = BlindRepair(forest, eta=3, attribute_estimator=LogisticRegression(), random_state=0)
     repaired.fit(X, np.where(y == 1, "yes", "no"), sensitive_features=np.where(a == 1, "f", "m"))
     assert isinstance(repaired.estimator_, RandomForestClassifier)
@@ -265,7 +265,7 @@ class Counting(LogisticRegression):
 
 
 def test_a_budget_search_fits_the_base_models_once_for_each_fold(rows):
-    X, y, a = rows
+    X, y, a = (each[:1200] for each in rows)
     Counting.fits = 0
     search = BudgetSearchCV(BlindRepair(Counting(), cv=3, random_state=0), 0.08, cv=2, random_state=0)
     search.fit(X, y, sensitive_features=a)
@@ -400,11 +400,11 @@ def test_the_barycentre_is_pots():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its docstrings, when they are compiled
         ot = need("ot")
-    s, a = two_normals((800, 800))
+    s, a = two_normals((300, 300))
     repaired = BarycenterRepair().fit_transform(s, sensitive_features=a)
     first, second = np.sort(s[a == "a"])[:, None], np.sort(s[a == "b"])[:, None]
-    start = np.linspace(-3, 5, 800)[:, None]
-    found = ot.lp.free_support_barycenter([first, second], [ot.unif(800)] * 2, start, ot.unif(800))
+    start = np.linspace(-3, 5, 300)[:, None]
+    found = ot.lp.free_support_barycenter([first, second], [ot.unif(300)] * 2, start, ot.unif(300))
     assert np.sort(repaired[a == "a"]) == pytest.approx(np.sort(found[:, 0]), abs=1e-9)
 
 
