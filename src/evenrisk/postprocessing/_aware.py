@@ -17,7 +17,6 @@ taken to be risks, and the line goes to (0, 0) and (1, 1) instead: a repaired ri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -34,38 +33,12 @@ from evenrisk._validation import (
     check_weight,
     listed,
 )
+from evenrisk.postprocessing._quantiles import Quantiles
 
 
-@dataclass(frozen=True)
-class Quantiles:
-    """A distribution of scores, as a line through points (score, share)."""
-
-    s: np.ndarray  # (m,) increasing
-    u: np.ndarray  # (m,) increasing, in [0, 1]
-
-    @classmethod
-    def of(cls, score: np.ndarray, weight: np.ndarray, *, risk: bool) -> Quantiles:
-        """Return the distribution of weighted scores; `risk`: with the ends (0, 0) and (1, 1)."""
-        distinct, place = np.unique(score, return_inverse=True)
-        mass = np.bincount(place.reshape(-1), weights=weight)
-        u = (np.cumsum(mass) - mass / 2) / mass.sum()
-        if risk:
-            low, high = int(distinct[0] > 0), int(distinct[-1] < 1)
-            distinct = np.concatenate([[0.0] * low, distinct, [1.0] * high])
-            u = np.concatenate([[0.0] * low, u, [1.0] * high])
-        return cls(distinct, u)
-
-    def share(self, s: np.ndarray) -> np.ndarray:
-        """Return F(s)."""
-        return np.interp(s, self.s, self.u)
-
-    def score(self, u: np.ndarray) -> np.ndarray:
-        """Return Q(u)."""
-        return np.interp(u, self.u, self.s)
-
-    def beyond(self, s: np.ndarray) -> np.ndarray:
-        """Return how far a score is outside those seen; negative below them."""
-        return s - np.clip(s, self.s[0], self.s[-1])
+def _distribution(score: np.ndarray, weight: np.ndarray, *, risk: bool) -> Quantiles:
+    found = Quantiles.of(score, weight)
+    return found.to_the_ends_of_risk() if risk else found
 
 
 class _GroupwiseMap(BaseEstimator):
@@ -103,7 +76,7 @@ class _GroupwiseMap(BaseEstimator):
         score, weight = score[present], weight[present]
         risk = bool(score.min() >= 0 and score.max() <= 1)
         self._of_group = [
-            Quantiles.of(score[groups.code == k], weight[groups.code == k], risk=risk)
+            _distribution(score[groups.code == k], weight[groups.code == k], risk=risk)
             for k in range(len(groups.labels))
         ]
         self._fit_target(score, weight, groups, risk=risk)
@@ -268,11 +241,11 @@ class HistogramMatcher(_GroupwiseMap):
         if isinstance(self.reference, (str, tuple, int, bool, np.generic)) and self.reference in labels:
             self._reference = self._of_group[labels.index(self.reference)]
         elif isinstance(self.reference, str) and self.reference == "pooled":
-            self._reference = Quantiles.of(score, weight, risk=risk)
+            self._reference = _distribution(score, weight, risk=risk)
         elif np.ndim(self.reference) == 1 and not isinstance(self.reference, tuple):
             sample = check_scores(self.reference, name="reference")
             inside = risk and sample.min() >= 0 and sample.max() <= 1
-            self._reference = Quantiles.of(sample, np.ones(len(sample)), risk=bool(inside))
+            self._reference = _distribution(sample, np.ones(len(sample)), risk=bool(inside))
         else:
             raise ArgumentError(
                 "reference",

@@ -37,6 +37,7 @@ from evenrisk._validation import (
 )
 from evenrisk.curves import auc
 from evenrisk.postprocessing._plane import log_odds
+from evenrisk.postprocessing._quantiles import Quantiles
 
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
 MEMORISED = 0.15  # by which the AUC on a model's own rows may be above that on rows held out
@@ -82,23 +83,16 @@ class ScoreColumn:
     """A column of X that holds a score; any increasing function of the risk will do."""
 
     name: Any  # of a frame's column, or its number
-    values: np.ndarray  # quantiles of the training scores
-    ranks: np.ndarray
+    distribution: Quantiles  # of the training scores
 
     @classmethod
     def fit(cls, X: Any, name: Any, weight: np.ndarray) -> ScoreColumn:
-        """Return the column with the ranks of its training scores."""
-        distinct, place = np.unique(numbers_of(X, [name], "estimator")[:, 0], return_inverse=True)
-        mass = np.bincount(place.reshape(-1), weights=weight)
-        share = (np.cumsum(mass) - mass / 2) / mass.sum()
-        if len(distinct) <= RANKS:
-            return cls(name, distinct, share)
-        ranks = np.linspace(share[0], share[-1], RANKS)
-        return cls(name, np.interp(ranks, share, distinct), ranks)
+        """Return the column with the distribution of its training scores."""
+        return cls(name, Quantiles.of(numbers_of(X, [name], "estimator")[:, 0], weight, most=RANKS))
 
     def probabilities(self, X: Any) -> np.ndarray:
         """Return the rank of each row's score, as the second of two columns."""
-        rank = np.interp(numbers_of(X, [self.name], "estimator")[:, 0], self.values, self.ranks)
+        rank = self.distribution.share(numbers_of(X, [self.name], "estimator")[:, 0])
         return np.column_stack([1 - rank, rank])
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
+from evenrisk.postprocessing._quantiles import Quantiles
+
 RANKS = 256  # points of the distribution function
 
 
@@ -30,15 +32,11 @@ class Coin:
         columns = _columns(X)
         self.mean, self.scale = columns.mean_and_scale(weight)
         self.direction = np.random.default_rng(seed).standard_normal(len(self.mean))
-        distinct, place = np.unique(self._project(columns), return_inverse=True)
-        mass = np.bincount(place.reshape(-1), weights=weight)
-        share = (np.cumsum(mass) - mass / 2) / mass.sum()
-        self.ranks = np.linspace(share[0], share[-1], RANKS)
-        self.quantiles = np.interp(self.ranks, share, distinct)
+        self.distribution = Quantiles.of(self._project(columns), weight, most=RANKS)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the number of each row (n,)."""
-        return np.interp(self._project(_columns(X)), self.quantiles, self.ranks)
+        return self.distribution.share(self._project(_columns(X)))
 
     def _project(self, columns: _Columns) -> np.ndarray:
         return columns.project(self.mean, self.direction / self.scale) + columns.words(self.seed)
