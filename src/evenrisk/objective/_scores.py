@@ -59,6 +59,8 @@ class Penalty:
     def __init__(self, distance: Distance, cells: Cells) -> None:
         self.distance, self.cells = distance, cells
         self.cell_weights = cell_weights(cells)
+        # Never read. Freed at once, its memory would go back to the system and come again page by page.
+        self._last: SummedScores | None = None
 
     def value(self, g: Array) -> float:
         """Return E_f(g)."""
@@ -79,7 +81,8 @@ class Penalty:
             psi = psi + self.distance.psi_sums(prepared, self.cells.rows(block))
             if keep:
                 kept.append(prepared)
-        return SummedScores(g, shift, Sums(psi, *self.cell_weights), kept)
+        self._last = SummedScores(g, shift, Sums(psi, *self.cell_weights), kept)
+        return self._last
 
     def derivative(self, sums: Sums) -> tuple[Array, Array]:
         """Between the rounds: return E_f and its derivative D in the sums of all rows (c, p)."""
