@@ -74,6 +74,7 @@ class Penalty:
         """
         shift = self.distance.shift(g, self.cells) if shift is None else shift
         keep = g.shape[0] <= KEPT_ROWS
+        self._last = None
         psi: Array = 0
         kept = []
         for block in blocks(g):
