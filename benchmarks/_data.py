@@ -75,6 +75,23 @@ def skewed(n=20_000, d=20, seed=0):
     return G, y, groups
 
 
+def crowded(n=20_000, seed=0):
+    """Return rows a fifth of which are a crowd with a risk of .003.
+
+    The crowd is 8 % of one group and 28 % of the other. Six Gaussian columns. The group (40 %) shows in two
+    of them, but not in the crowd, which is marked by a third. The label of the others follows a logistic
+    model with one interaction.
+    """
+    rng = np.random.default_rng(seed)
+    groups = (rng.random(n) < 0.4).astype(int)
+    crowd = rng.random(n) < np.where(groups == 1, 0.08, 0.28)
+    X = rng.standard_normal((n, 6))
+    X[~crowd, :2] += groups[~crowd, None] * [0.7, 0.3]
+    X[crowd, 2] -= 8
+    risk = 1 / (1 + np.exp(0.3 - X @ [1, 0, 0, 0.8, 0, 0] - 0.5 * X[:, 0] * X[:, 4]))
+    return X, (rng.random(n) < np.where(crowd, 0.003, risk)).astype(int), groups
+
+
 def collinear(n, d, seed=0):
     """Return standardised rows that are hard for a solver.
 

@@ -13,8 +13,7 @@ import xgboost
 from evenrisk import FairKernelSVC, FairLogisticRegression, GapDistance, exceptions
 from evenrisk.boosting import FairLGBMClassifier, FairXGBClassifier
 from evenrisk.neural_network import FairMLPClassifier
-from rivals import Rival
-from rivals._protocol import ALPHA, risk_of
+from rivals._protocol import ALPHA, PARITIES, Rival, risk_of
 
 COLLAPSE = (  # what the strong end of a path ends in, as it should
     exceptions.CollapseWarning,
@@ -22,7 +21,6 @@ COLLAPSE = (  # what the strong end of a path ends in, as it should
     exceptions.MajorityRateWarning,
     exceptions.ReversedRankingWarning,
 )
-PARITIES = ("demographic_parity", "equalized_odds")
 WORST = GapDistance(scale="rank", power=8)  # near the max gap itself
 
 

@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "boosting": ESTIMATORS,
     "neural_network": ESTIMATORS | {"nn"},
     "nn": CORE | VALIDATION | {"parity", "distances"},
-    "postprocessing": ESTIMATORS | {"linear_model"},
+    "postprocessing": ESTIMATORS | {"linear_model", "metrics", "model_selection"},
     "model_selection": VALIDATION | {"metrics"},
     "plots": VALIDATION | {"metrics"},
     "report": VALIDATION | {"metrics", "plots", "_files"},

@@ -136,6 +136,7 @@ def weak_orders(m):
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
+@pytest.mark.filterwarnings("ignore:a crowd leaves a gap:evenrisk.exceptions.RepairWarning")
 def test_on_a_finite_world_it_is_near_the_best_that_brute_force_finds():
     """The gap of a score depends on its order alone; the best log loss of an order is an isotonic fit's."""
     share = np.array([0.15, 0.25, 0.2, 0.25, 0.15])

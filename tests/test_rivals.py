@@ -40,6 +40,8 @@ UNAWARE = tuple(
 AWARE = rivals.AWARE
 STRONG = {  # where the last of its settings is not the one that closes its gap on COMPAS
     ("fairlearn GridSearch", "equalized_odds"): (1.0, 0.5),
+    ("LinearPost (LightGBM)", "demographic_parity"): ((8, 50), 0.003),
+    ("LinearPost (LightGBM)", "equalized_odds"): ((8, 50), 0.003),
     ("fairret", "demographic_parity"): (2.0, 512),
     ("fairret", "equalized_odds"): (1.0, 512),
     ("MinDiff (MMD) MLP", "demographic_parity"): 31.6228,  # in one leap; along the path all of them do
@@ -93,7 +95,7 @@ def test_its_own_gap_falls_from_weak_to_strong(people, rival, parity):
         own_gap(rival, score(X, groups), y, groups, parity)
         for score in rival.path(X, y, groups, ends, parity=parity, seed=0)
     )
-    assert weak > 0.19
+    assert weak > 0.18
     assert strong < 0.08
 
 

@@ -8,6 +8,7 @@ from rivals._protocol import Rival, Score
 from rivals.exponentiated_gradient import EXPONENTIATED_GRADIENT
 from rivals.fairret_norm import FAIRRET
 from rivals.grid_search import GRID_SEARCH
+from rivals.linear_post import LINEAR_POST, LINEAR_POST_TREES
 from rivals.mmd import MMD
 from rivals.networks import FAIRRET_MLP, MMD_MLP
 from rivals.plain import PLAIN
@@ -16,8 +17,8 @@ from rivals.transport import TRANSPORT
 from rivals.trees import FAIRGBM, PLAIN_TREES
 from rivals.zafar import ZAFAR_DP, ZAFAR_EO
 
-LINEAR = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD)
-OTHERS = (FAIRRET_MLP, MMD_MLP, PLAIN_TREES, FAIRGBM)
+LINEAR = (PLAIN, ZAFAR_DP, ZAFAR_EO, EXPONENTIATED_GRADIENT, GRID_SEARCH, FAIRRET, MMD, LINEAR_POST)
+OTHERS = (FAIRRET_MLP, MMD_MLP, PLAIN_TREES, FAIRGBM, LINEAR_POST_TREES)
 UNAWARE = LINEAR + OTHERS
 AWARE = (THRESHOLD_OPTIMIZER, TRANSPORT)
 

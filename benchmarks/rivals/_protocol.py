@@ -15,6 +15,8 @@ from sklearn.linear_model import LogisticRegression
 
 Score = Callable[[np.ndarray, Any], np.ndarray]
 
+PARITIES = ("demographic_parity", "equalized_odds")
+TREE_SIZES = ((8, 50), (8, 200), (8, 400), (31, 100))  # leaves and rounds of a repaired LightGBM
 ALPHA = 1e-4  # ridge of every linear model here, α/2·‖w‖² beside the mean log loss
 
 
@@ -37,6 +39,14 @@ class Rival:
 def plain_model(n: int) -> LogisticRegression:
     """Return logistic regression with `ALPHA` on n rows, solved to the end."""
     return LogisticRegression(C=1 / (ALPHA * n), max_iter=2000, tol=1e-6)
+
+
+def plain_trees(leaves: int, rounds: int, seed: int):
+    """Return a LightGBM that is not fitted; one thread."""
+    from lightgbm import LGBMClassifier
+
+    size = {"num_leaves": leaves, "n_estimators": rounds, "colsample_bytree": 0.5}
+    return LGBMClassifier(**size, random_state=seed, n_jobs=1, verbosity=-1)
 
 
 def risk_of(model) -> Score:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from evenrisk.metrics.equal_gap import quality_at_gap
 from evenrisk.metrics.groups import (
     Decisions,
     Discrimination,
@@ -42,6 +43,7 @@ __all__ = [
     "RiskDistribution",
     "ThresholdProfile",
     "decisions",
+    "quality_at_gap",
     "risk_distribution",
     "threshold_profile",
     *SCORERS,

@@ -87,17 +87,19 @@ class FitInput(NamedTuple):
 
 @dataclass(frozen=True)
 class EtaEstimator:
-    """An estimator with one parameter `eta`: its own, or that of a step of a pipeline (`prefix`)."""
+    """An estimator with one parameter `eta`: its own, or that of a step of a pipeline (`prefix`).
+
+    Of a repair that knows the groups at prediction it is the `strength` of its map.
+    """
 
     estimator: Any
     prefix: str
+    name: str = "eta"
 
     @classmethod
     def find(cls, estimator: Any) -> EtaEstimator:
-        if isinstance(estimator, type):
-            raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
-        parameters = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-        found = [name for name in parameters if name == "eta" or name.endswith("__eta")]
+        """Find the parameter `eta`; refuse none and several."""
+        found = cls._parameters(estimator, "eta")
         found = ["eta"] if "eta" in found else found  # what is inside it has an eta of another kind
         if len(found) != 1:
             came = "none" if not found else " and ".join(f"'{name}'" for name in found)
@@ -107,16 +109,41 @@ class EtaEstimator:
             )
         return cls(estimator, found[0].removesuffix("eta"))
 
+    @classmethod
+    def find_eta_or_strength(cls, estimator: Any) -> EtaEstimator:
+        """Find the parameter `eta`, or else that of a repair which is given the groups to predict."""
+        if getattr(estimator, "needs_groups_to_predict", False):
+            if not (found := cls._parameters(estimator, "repair__strength")):
+                raise ValueError(
+                    "`estimator` must have a map with a parameter `strength`, such as "
+                    f"repair=BarycenterRepair(), got repair={estimator.repair!r:.60}"
+                )
+            return cls(estimator, "", found[0])
+        return cls.find(estimator)
+
+    @staticmethod
+    def _parameters(estimator: Any, name: str) -> list[str]:
+        if isinstance(estimator, type):
+            raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
+        names = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+        return [each for each in names if each == name or each.endswith(f"__{name}")]
+
     @property
     def owner(self) -> Any:
-        """The estimator whose parameter it is."""
+        """The estimator that is fitted with it: the given one, or a step of a pipeline."""
         step = self.prefix.removesuffix("__")
         return self.estimator.get_params(deep=True)[step] if step else self.estimator
 
     @property
+    def needs_groups_to_predict(self) -> bool:
+        """Whether it must be told the groups of the people it scores."""
+        return getattr(self.owner, "needs_groups_to_predict", False)
+
+    @property
     def can_start_warm(self) -> bool:
         """Whether a fit may start where another one ended; what that means is known of ours only."""
-        return hasattr(self.owner, "fit_path") and "warm_start" in self.owner.get_params()
+        ours = hasattr(self.owner, "fit_path") or self.keeps_base_models
+        return ours and "warm_start" in self.owner.get_params()
 
     @property
     def keeps_base_models(self) -> bool:
@@ -127,7 +154,7 @@ class EtaEstimator:
         """Fit a copy at this η, from `start`, a model of the same rows; `last`: no other starts from it."""
         model = clone(self.estimator) if start is None else self._copy(start)
         warm = start is not None or (self.keeps_base_models and not last)
-        settings = {"eta": eta} | ({"warm_start": warm} if self.can_start_warm else {})
+        settings = {self.name: eta} | ({"warm_start": warm} if self.can_start_warm else {})
         model.set_params(**{self.prefix + name: value for name, value in settings.items()})
         metadata = {name: getattr(given, name) for name in ("sensitive_features", "sample_weight")}
         metadata = {name: value for name, value in metadata.items() if value is not None}
@@ -307,8 +334,11 @@ def _fit_and_score(
     """Fit one fold's training rows and score the others."""
     rows, others = given.split(estimator.estimator, fold)
     model = estimator.fit(rows, eta, start)
+    groups = {}
+    if estimator.needs_groups_to_predict:
+        groups = {"sensitive_features": given.sensitive_features[fold[1]]}
     if hasattr(model, "decision_function"):
-        score = np.asarray(model.decision_function(others))  # probabilities tie where they reach 1
+        score = np.asarray(model.decision_function(others, **groups))  # probabilities tie where they reach 1
     else:
         score = np.asarray(model.predict_proba(others))[:, 1] - 0.5
     return (model if estimator.can_start_warm else None), score

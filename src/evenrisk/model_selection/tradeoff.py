@@ -43,7 +43,8 @@ def tradeoff_path(
     ----------
     estimator : estimator
         Any classifier with a parameter `eta`, or a pipeline with one such step, as in
-        :class:`~evenrisk.BudgetSearchCV`.
+        :class:`~evenrisk.BudgetSearchCV`. Or a :class:`~evenrisk.postprocessing.RepairedClassifier`, which
+        is given the groups to predict: `etas` are then values of its map's `strength`.
     X, y, sensitive_features, sample_weight
         As in its `fit`.
     etas : sequence of float
@@ -63,10 +64,10 @@ def tradeoff_path(
     Returns
     -------
     pandas.DataFrame
-        One row per eta, smallest first: `method`, `eta`; `max_gap` (worst stratum), `rank_gap`, `auc` and
-        `accuracy` of the pooled held-out scores (gaps and AUC of a score's place among those of its fold, as
-        in :class:`~evenrisk.BudgetSearchCV`); and `max_gap_error`, `auc_error`, `accuracy_error`, the
-        standard errors of the folds' means, NaN where a fold cannot tell.
+        One row per eta, smallest first: `method`, `eta` (or `strength`); `max_gap` (worst stratum),
+        `rank_gap`, `auc` and `accuracy` of the pooled held-out scores (gaps and AUC of a score's place among
+        those of its fold, as in :class:`~evenrisk.BudgetSearchCV`); and `max_gap_error`, `auc_error`,
+        `accuracy_error`, the standard errors of the folds' means, NaN where a fold cannot tell.
 
     See Also
     --------
@@ -86,14 +87,15 @@ def tradeoff_path(
     """
     import pandas as pd
 
-    found = EtaEstimator.find(estimator)
+    found = EtaEstimator.find_eta_or_strength(estimator)
     ascending = _check_etas(etas)
     rows = SearchRows.check(FitInput(X, y, sensitive_features, sample_weight), found, parity)
     folds = make_folds(rows, cv, check_random_state(random_state))
     scorer = HeldOutScorer(found, rows.given, folds, n_jobs)
+    setting = found.name.split("__")[-1]
     method = type(found.owner).__name__ if name is None else name
     return pd.DataFrame(
-        [{"method": method, "eta": eta} | _measure(rows, folds, scorer.scores(eta)) for eta in ascending]
+        [{"method": method, setting: eta} | _measure(rows, folds, scorer.scores(eta)) for eta in ascending]
     )
 
 

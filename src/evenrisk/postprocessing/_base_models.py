@@ -8,10 +8,11 @@ training rows are out of fold.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -36,7 +37,6 @@ from evenrisk._validation import (
     warn_user,
 )
 from evenrisk.curves import auc
-from evenrisk.postprocessing._plane import log_odds
 from evenrisk.postprocessing._quantiles import Quantiles
 
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
@@ -112,6 +112,20 @@ class ProbabilityColumns:
 Source = Classifier | ScoreColumn | ProbabilityColumns
 
 
+class FittedSource(NamedTuple):
+    """A base model, and what it says of the training rows (n, k)."""
+
+    source: Source
+    unseen: np.ndarray  # by models that have not seen the row
+    own: np.ndarray  # by the model that is deployed
+
+    @classmethod
+    def of_new_rows(cls, source: Source, X: Any) -> FittedSource:
+        """Return a model that none of the rows was fitted to."""
+        p = source.probabilities(X)
+        return cls(source, p, p)
+
+
 @dataclass(frozen=True)
 class BaseModels:
     """A model of the risk and models of the group, which place any rows in the plane."""
@@ -120,14 +134,13 @@ class BaseModels:
     groups: list[Source]
     largest_group: int  # its log-odds follow from the others'
 
-    def coordinates(self, X: Any) -> np.ndarray:
-        """Return the coordinates of each row (n, m)."""
-        return self.placed(self.risk.probabilities(X), [each.probabilities(X) for each in self.groups])
+    def places(self, X: Any) -> np.ndarray:
+        """Return the place of each row: its risk, and its probabilities of groups (n, m)."""
+        return self.place(self.risk.probabilities(X), [each.probabilities(X) for each in self.groups])
 
-    def placed(self, risk: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        """Return coordinates (n, m) from the probabilities of labels and of groups."""
-        v = [log_odds(np.delete(each, self.largest_group, axis=1)) for each in groups]
-        return np.hstack([log_odds(risk[:, 1:]), *v])
+    def place(self, risk: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
+        """Return places (n, m) from the probabilities of labels and of groups."""
+        return np.hstack([risk[:, 1:], *(np.delete(each, self.largest_group, axis=1) for each in groups)])
 
 
 @dataclass(frozen=True)
@@ -188,35 +201,42 @@ def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int |
 
 
 def cross_fit(
+    fit: Callable[[np.ndarray], Any], predict: Callable[[Any, Any], np.ndarray], X: Any, how: CrossFitting
+) -> tuple[Any, np.ndarray]:
+    """Return a model fitted to all rows, and predictions of each row by a model that has not seen it.
+
+    `fit` makes a model of the rows with given numbers; `predict` takes a model and rows of X.
+    """
+
+    def hold_out(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return predict(fit(train), _safe_indexing(X, test))
+
+    parts = Parallel(n_jobs=how.n_jobs)(delayed(hold_out)(train, test) for train, test in how.folds)
+    order = np.concatenate([test for _, test in how.folds])
+    return fit(np.arange(len(order))), np.concatenate(parts)[np.argsort(order)]
+
+
+def cross_fit_classifier(
     estimator: Any, X: Any, target: Target, weight: np.ndarray, how: CrossFitting
-) -> tuple[Classifier, np.ndarray]:
-    """Return a classifier fitted to all rows, and P(class|x) (n, k) out of fold."""
+) -> FittedSource:
+    """Return a classifier fitted to all rows, with P(class|x) out of fold."""
 
     def fit(rows: np.ndarray) -> Classifier:
         rows = rows[target.rows[rows]]
-        settings = {} if (weight == 1).all() else weight_argument(estimator, weight[rows])
+        settings = weight_argument(estimator, weight[rows])
         model = clone(estimator).fit(_safe_indexing(X, rows), target.labels[rows], **settings)
         return Classifier(model, target.classes, target.role)
 
-    def score(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return fit(train).probabilities(_safe_indexing(X, test))
-
-    parts = Parallel(n_jobs=how.n_jobs)(delayed(score)(train, test) for train, test in how.folds)
-    unseen = np.full((len(weight), len(target.classes)), np.nan)
-    for (_, test), part in zip(how.folds, parts, strict=True):
-        unseen[test] = part
-    return fit(np.arange(len(weight))), unseen
+    fitted, unseen = cross_fit(fit, Classifier.probabilities, X, how)
+    return FittedSource(fitted, unseen, fitted.probabilities(X))
 
 
-def warn_of_useless_model(
-    model: Classifier, unseen: np.ndarray, X: Any, target: Target, weight: np.ndarray
-) -> None:
+def warn_of_useless_model(name: str, fitted: FittedSource, target: Target, weight: np.ndarray) -> None:
     """Warn of a model that knows its rows by heart, and of a group that cannot be told from X."""
     rows = np.flatnonzero(target.rows)
     labels = np.searchsorted(target.classes, target.labels[rows])
-    held_out = _areas(unseen[rows], labels, weight[rows])
-    own = _areas(model.probabilities(_safe_indexing(X, rows)), labels, weight[rows])
-    who = f"`{target.role}`, a {type(model.model).__name__}, has an AUC of"
+    held_out, own = (_areas(p[rows], labels, weight[rows]) for p in (fitted.unseen, fitted.own))
+    who = f"`{target.role}`, a {name}, has an AUC of"
     worst = int(np.argmax(own - held_out))
     if own[worst] - held_out[worst] > MEMORISED:
         warn_user(
@@ -241,13 +261,35 @@ def _areas(p: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def weight_argument(estimator: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the weights under the name by which this estimator's fit takes them, or nothing."""
+    """Return the weights under the name by which this estimator's fit takes them; nothing if all are 1."""
+    name = _weight_name(estimator)
+    return {} if name is None or (weight == 1).all() else {name: weight}
+
+
+def warn_of_weights_left_out(role: str, estimator: Any, weight: np.ndarray) -> None:
+    """Warn if there are weights that this estimator does not take."""
+    if (weight != 1).any() and _weight_name(estimator) is None:
+        warn_user(
+            f"`{role}`, a {type(estimator).__name__}, takes no `sample_weight`: the weights count in the "
+            "repair, not in this model",
+            RepairWarning,
+        )
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether this estimator's fit takes weights."""
+    return _weight_name(estimator) is not None
+
+
+def _weight_name(estimator: Any) -> str | None:
+    """Return the name by which this estimator's fit takes weights; None if it takes none."""
     if has_fit_parameter(estimator, "sample_weight"):
-        return {"sample_weight": weight}
+        return "sample_weight"
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return {f"{name}__{key}": value for key, value in weight_argument(last, weight).items()}
-    return {}
+        inner = _weight_name(last)
+        return None if inner is None else f"{name}__{inner}"
+    return None
 
 
 def check_probabilities(p: np.ndarray, role: str) -> np.ndarray:
@@ -322,6 +364,27 @@ def with_seeds(estimator: Any, random_state: Any, rng: np.random.RandomState) ->
         names = [name for name in names if name.split("__")[-1] == "random_state"]
         estimator.set_params(**{name: int(rng.randint(2**31 - 1)) for name in names})
     return estimator
+
+
+def checksum_of(data: TrainingData, settings: dict[str, Any]) -> str:
+    """Return a text that is the same for the same rows and settings.
+
+    Chance moves a random state itself, so it does not count among the settings.
+    """
+    groups = None if data.groups is None else (data.groups.code, list(data.groups.names))
+    rows = joblib.hash((data.X, data.y, data.weight, data.classes, groups))
+    texts = [rows]
+    for name, value in sorted(settings.items()):
+        if not isinstance(value, np.random.RandomState):
+            texts.append(f"{name}={_checksum_or_text(value)}")
+    return " ".join(texts)
+
+
+def _checksum_or_text(value: Any) -> str:
+    try:
+        return str(joblib.hash(value))
+    except Exception:  # of a model that cannot be pickled: a function without a name, say
+        return repr(value)
 
 
 def is_prefit(cv: Any) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from joblib import hash as checksum
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -16,13 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
 from evenrisk._validation import (
     ArgumentError,
-    RepairWarning,
+    MissingSensitiveFeatures,
     check_choice,
     check_flag,
     check_member,
     check_number,
     listed,
-    warn_user,
 )
 from evenrisk.calibration import CALIBRATIONS
 from evenrisk.distances import DISTANCES, Distance
@@ -32,22 +30,31 @@ from evenrisk.postprocessing._base_models import (
     BaseModels,
     Classifier,
     CrossFitting,
+    FittedSource,
     ProbabilityColumns,
     ScoreColumn,
-    Source,
     Target,
     check_classifier,
+    check_probabilities,
     check_rows_per_fold,
-    cross_fit,
+    checksum_of,
+    cross_fit_classifier,
     is_prefit,
     rows_as_given,
     warn_of_useless_model,
-    weight_argument,
+    warn_of_weights_left_out,
     with_seeds,
 )
-from evenrisk.postprocessing._coin import Coin
-from evenrisk.postprocessing._plane import PlaneBasis
+from evenrisk.postprocessing._coin import Coin, warn_of_crowd
+from evenrisk.postprocessing._distill import Distillation, check_imitator, distill
+from evenrisk.postprocessing._plane import PlaneBasis, log_odds
 from evenrisk.postprocessing._plane_model import PlaneRows, choose_basis, fit_path
+
+PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
+PLANE_SETTINGS = (  # on which the plane depends
+    *("estimator", "parity", "distance", "attribute_estimator"),
+    *("cv", "coin", "max_iter", "tol", "random_state"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,33 @@ class Plane:
     """The base models, and the training rows in their plane: what does not depend on η."""
 
     rows: PlaneRows
+    how: CrossFitting
     models: BaseModels
     coin: Coin | None
     basis: PlaneBasis
     checksum: str  # of what was given to fit
+
+
+class RepairSurface(NamedTuple):
+    """The repaired risk over the risk and one other coordinate, and where people are.
+
+    Attributes
+    ----------
+    x, y : ndarray of shape (m,)
+        The grid: risks, and values of the other coordinate.
+    risk : ndarray of shape (m, m)
+        The repaired risk, one row for each y.
+    people : ndarray of shape (n, 2)
+        Places of people.
+    names : pair of str
+        What the two coordinates are.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    risk: np.ndarray
+    people: np.ndarray
+    names: tuple[str, str]
 
 
 class BlindRepair(FairClassifier):
@@ -123,6 +153,8 @@ class BlindRepair(FairClassifier):
         codes, 0, 1, … in the order of ``groups_``.
     plane_model_ : FairLogisticRegression
         The fair model of the basis functions.
+    place_names_ : list of str
+        What each coordinate of the plane is: the risk, then probabilities of groups.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -264,6 +296,52 @@ class BlindRepair(FairClassifier):
             repaired.append(each)
         return repaired
 
+    def distill(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any
+    ) -> Distillation:
+        """Fit the repair, then one plain model of X that imitates its score.
+
+        What is deployed is then one ordinary model, without an estimate of the group and without evenrisk.
+
+        Parameters
+        ----------
+        estimator : regressor or classifier
+            What the model is to be. A regressor learns the repaired raw score; a classifier, whose `fit` must
+            take weights, learns the repaired risk.
+        X, y, sample_weight, sensitive_features
+            As in `fit`. With ``warm_start=True``, after a `fit` to the same rows, the base models are not
+            fitted again.
+
+        Returns
+        -------
+        Distillation
+            Its `model`, and AUC and max gap on rows held out, of the model and of the repair.
+
+        Examples
+        --------
+        >>> from sklearn.ensemble import HistGradientBoostingRegressor
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from evenrisk.datasets import load_compas
+        >>> X, y, race = load_compas()
+        >>> repair = BlindRepair(LogisticRegression(max_iter=1000), eta=10, random_state=0)
+        >>> model = HistGradientBoostingRegressor(max_leaf_nodes=8)
+        >>> distilled = repair.distill(model, X, y, sensitive_features=race)
+        >>> abs(distilled.distilled.auc - distilled.repaired.auc) < 0.02
+        True
+        >>> distilled.model.predict(X).shape
+        (5278,)
+        """
+        check_imitator(estimator)
+        with all_or_nothing(self):
+            data = self._check_rows(X, y, sample_weight, sensitive_features)
+            if data.groups is None:
+                raise MissingSensitiveFeatures("`sensitive_features` is required to measure gaps, got None")
+            plane = self._plane(data)
+            (model,) = fit_path(plane.rows, plane.basis, self._plane_model(), [float(self.eta)])
+            self._store_fit(plane, model)
+        g = model.decision_function(plane.rows.features(plane.basis))
+        return distill(estimator, data.drop_zero_weights().X, plane.rows.data, g, self._parity, plane.how)
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the repaired raw score of each row.
 
@@ -280,7 +358,80 @@ class BlindRepair(FairClassifier):
         check_is_fitted(self)
         X = rows_as_given(self, X, reset=False)
         c = None if self._coin is None else self._coin(X)
-        return self.plane_model_.decision_function(self._basis(self._models.coordinates(X), c))
+        return self.plane_model_.decision_function(self._basis(log_odds(self._models.places(X)), c))
+
+    def places(self, X: Any) -> np.ndarray:
+        """Return where each row is in the plane.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features, as in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            The risk (of a score column, the rank) and the probabilities of groups; ``place_names_`` says what
+            each column is.
+        """
+        check_is_fitted(self)
+        return self._models.places(rows_as_given(self, X, reset=False))
+
+    def risk_at(self, places: Any) -> np.ndarray:
+        """Return the repaired risk at places of the plane, with the coin in the middle.
+
+        Parameters
+        ----------
+        places : array-like of shape (n, m)
+            As `places` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The risk of a person there.
+        """
+        check_is_fitted(self)
+        given = check_probabilities(np.asarray(places, dtype=np.float64), "places")
+        if given.ndim != 2 or given.shape[1] != len(self.place_names_):
+            raise ArgumentError("places", f"must have shape (n, {len(self.place_names_)}), got {given.shape}")
+        c = None if self._coin is None else np.full(len(given), 0.5)
+        return self.plane_model_.predict_proba(self._basis(log_odds(given), c))[:, 1]
+
+    def surface(self, X: Any, *, coordinate: str | None = None, n_points: int = 120) -> RepairSurface:
+        """Return the repaired risk over the risk and one probability, as far as the rows of X reach.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            People.
+        coordinate : str, default=None
+            Which probability, one of ``place_names_[1:]``; None is the first. All others stay at the median
+            of the people.
+        n_points : int, default=120
+            Points of the grid along each axis.
+
+        Returns
+        -------
+        RepairSurface
+            The grid, the risks on it, and the people.
+        """
+        check_is_fitted(self)
+        check_number("n_points", n_points, low=2, whole=True)
+        if len(self.place_names_) < 2:
+            raise ValueError(
+                "a BlindRepair must be fitted with `sensitive_features` to have a plane, got none"
+            )
+        names = self.place_names_
+        shown = names[1]
+        if coordinate is not None:
+            shown = check_choice("coordinate", coordinate, tuple(names[1:]))
+        j = names.index(shown)
+        places = self.places(X)
+        x, y = (np.linspace(places[:, k].min(), places[:, k].max(), n_points) for k in (0, j))
+        grid = np.tile(np.median(places, axis=0), (n_points * n_points, 1))
+        grid[:, 0], grid[:, j] = np.tile(x, n_points), np.repeat(y, n_points)
+        risk = self.risk_at(grid).reshape(n_points, n_points)
+        return RepairSurface(x, y, risk, places[:, [0, j]], (names[0], shown))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -329,29 +480,31 @@ class BlindRepair(FairClassifier):
 
     def _plane(self, data: TrainingData) -> Plane:
         """Fit the base models and place every row by models that have not seen it."""
-        given = checksum((data.X, data.y, data.weight, None if data.groups is None else data.groups.code))
+        given = checksum_of(data, {name: getattr(self, name) for name in PLANE_SETTINGS})
         kept = getattr(self, "_kept_plane", None)
         if self.warm_start and kept is not None and kept.checksum == given:
             return kept
         rng = check_random_state(self.random_state)
         how = self._cross_fitting(data, rng)
         data = data.drop_zero_weights()
-        risk, p = self._risk(data, how, rng)
-        groups, q = self._group_models(data, how, rng)
+        risk = self._risk(data, how, rng)
+        groups = self._group_models(data, how, rng)
         mass = np.zeros(1) if data.groups is None else np.bincount(data.groups.code, weights=data.weight)
-        models = BaseModels(risk, groups, int(mass.argmax()))
+        models = BaseModels(risk.source, [each.source for each in groups], int(mass.argmax()))
         coin = None
         if self.coin and groups:
             coin = Coin(data.X, data.weight, int(rng.randint(2**31 - 1)))
         c = None if coin is None else coin(data.X)
-        # X is not needed any more, and may be large
-        rows = PlaneRows(replace(data, X=None), models.placed(p, q), c, how.fold_of_row % 2)
-        return Plane(rows, models, coin, choose_basis(rows, self._plane_model(), self._distance), given)
+        warn_of_crowd(models.place(risk.own, [each.own for each in groups]), c, data, self._parity)
+        V = log_odds(models.place(risk.unseen, [each.unseen for each in groups]))
+        rows = PlaneRows(replace(data, X=None), V, c, how.fold_of_row % 2)  # X may be large
+        basis = choose_basis(rows, self._plane_model(), self._distance)
+        return Plane(rows, how, models, coin, basis, given)
 
     def _cross_fitting(self, data: TrainingData, rng: np.random.RandomState) -> CrossFitting:
         """Return the folds, or refuse a group that has too few rows for them."""
         if is_prefit(self.cv):
-            return CrossFitting.plan(2, data, rng)  # for the choice of a size
+            return CrossFitting.plan(PREFIT_FOLDS, data, rng, self.n_jobs)
         how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
         if data.groups is not None:
             check_rows_per_fold(len(how.folds), data, self._labels())
@@ -364,24 +517,21 @@ class BlindRepair(FairClassifier):
         stratum = np.asarray(self._parity.stratum(np.array([0, 1])))
         return [label for label in (0, 1) if stratum[label] >= 0]
 
-    def _risk(
-        self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
-    ) -> tuple[Source, np.ndarray]:
+    def _risk(self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState) -> FittedSource:
         if not hasattr(self.estimator, "fit"):
             column = ScoreColumn.fit(data.X, self.estimator, data.weight)
-            return column, column.probabilities(data.X)
+            return FittedSource.of_new_rows(column, data.X)
         if is_prefit(self.cv):
-            fitted = Classifier(self.estimator, data.classes, "estimator")
-            return fitted, fitted.probabilities(data.X)
+            return FittedSource.of_new_rows(Classifier(self.estimator, data.classes, "estimator"), data.X)
         everybody = np.ones(len(data.y), dtype=bool)
         target = Target("estimator", data.classes[data.y], data.classes, everybody)
         return self._cross_fit(self.estimator, data, target, how, rng)
 
     def _group_models(
         self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
-    ) -> tuple[list[Source], list[np.ndarray]]:
+    ) -> list[FittedSource]:
         if data.groups is None:
-            return [], []
+            return []
         given = self.estimator if self.attribute_estimator is None else self.attribute_estimator
         n_groups = len(data.groups.labels)
         if not (hasattr(given, "fit") or isinstance(given, dict)):
@@ -391,8 +541,7 @@ class BlindRepair(FairClassifier):
                     f"`attribute_estimator` must name one column of X for each of {n_groups} groups, got "
                     f"{len(names)}"
                 )
-            columns = ProbabilityColumns(names, n_groups)
-            return [columns], [columns.probabilities(data.X)]
+            return [FittedSource.of_new_rows(ProbabilityColumns(names, n_groups), data.X)]
         if is_prefit(self.cv):
             return self._prefit_group_models(given, data)
         found = []
@@ -400,9 +549,9 @@ class BlindRepair(FairClassifier):
             rows = np.ones(len(data.y), dtype=bool) if label is None else data.y == label
             target = Target("attribute_estimator", data.groups.code, np.arange(n_groups), rows)
             found.append(self._cross_fit(given, data, target, how, rng))
-        return [model for model, _ in found], [p for _, p in found]
+        return found
 
-    def _prefit_group_models(self, given: Any, data: TrainingData) -> tuple[list[Source], list[np.ndarray]]:
+    def _prefit_group_models(self, given: Any, data: TrainingData) -> list[FittedSource]:
         assert data.groups is not None
         models = [given]
         if isinstance(given, dict):
@@ -415,8 +564,8 @@ class BlindRepair(FairClassifier):
             models = [given[label] for label in wanted]
         crossed = isinstance(data.groups.labels[0], tuple)
         classes = np.arange(len(data.groups.labels)) if crossed else data.groups.labels
-        fitted: list[Source] = [Classifier(model, classes, "attribute_estimator") for model in models]
-        return fitted, [each.probabilities(data.X) for each in fitted]
+        fitted = [Classifier(model, classes, "attribute_estimator") for model in models]
+        return [FittedSource.of_new_rows(each, data.X) for each in fitted]
 
     def _cross_fit(
         self,
@@ -425,17 +574,12 @@ class BlindRepair(FairClassifier):
         target: Target,
         how: CrossFitting,
         rng: np.random.RandomState,
-    ) -> tuple[Source, np.ndarray]:
+    ) -> FittedSource:
         estimator = with_seeds(estimator, self.random_state, rng)
-        if (data.weight != 1).any() and not weight_argument(estimator, data.weight):
-            warn_user(
-                f"`{target.role}`, a {type(estimator).__name__}, takes no `sample_weight`: the weights count "
-                "in the repair, not in this model",
-                RepairWarning,
-            )
-        model, unseen = cross_fit(estimator, data.X, target, data.weight, how)
-        warn_of_useless_model(model, unseen, data.X, target, data.weight)
-        return model, unseen
+        warn_of_weights_left_out(target.role, estimator, data.weight)
+        fitted = cross_fit_classifier(estimator, data.X, target, data.weight, how)
+        warn_of_useless_model(type(estimator).__name__, fitted, target, data.weight)
+        return fitted
 
     def _plane_model(self) -> FairLogisticRegression:
         """Return the plane model, not fitted, with the settings that are this estimator's."""
@@ -448,6 +592,19 @@ class BlindRepair(FairClassifier):
             verbose=self.verbose,
         )
 
+    def _place_names(self, plane: Plane) -> list[str]:
+        risk, data = plane.models.risk, plane.rows.data
+        named = f"rank of {risk.name!r}" if isinstance(risk, ScoreColumn) else f"risk of {data.classes[1]}"
+        if data.groups is None:
+            return [named]
+        groups = [name for k, name in enumerate(data.groups.names) if k != plane.models.largest_group]
+        among = [""]
+        if len(plane.models.groups) > 1 or self._parity.needs_label:
+            strata = np.asarray(self._parity.stratum(np.array([0, 1])))
+            labels = [label for label in self._labels() if label is not None]
+            among = [f" among {self._parity.strata[strata[label]]}" for label in labels]
+        return [named, *(f"probability of {name}{each}" for each in among for name in groups)]
+
     def _store_fit(self, plane: Plane, model: FairLogisticRegression) -> None:
         """Set the fitted attributes."""
         forget(self, "estimator_", "attribute_estimators_", "_kept_plane")
@@ -459,6 +616,7 @@ class BlindRepair(FairClassifier):
         self._models, self._coin, self._basis = plane.models, plane.coin, plane.basis
         if self.warm_start:
             self._kept_plane = plane
+        self.place_names_ = self._place_names(plane)
         self.plane_model_, self.calibration_ = model, model.calibration_
         self.objective_, self.penalty_, self.n_iter_ = model.objective_, model.penalty_, model.n_iter_
         self._store_labels(plane.rows.data)

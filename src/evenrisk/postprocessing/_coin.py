@@ -15,9 +15,14 @@ import numpy as np
 from scipy import sparse
 from scipy.special import ndtri
 
+from evenrisk._estimator import TrainingData, distinct_rows
+from evenrisk._validation import RepairWarning, warn_user
+from evenrisk.parity import Parity
 from evenrisk.postprocessing._quantiles import Quantiles
 
 RANKS = 256  # points of the distribution function
+SMALL_CROWD = 0.01  # of all rows; smaller crowds are not looked at
+SMALL_GAP = 0.02  # that a crowd may leave without a warning
 
 
 class Coin:
@@ -108,3 +113,37 @@ def _weight(seed: int, place: int, value: str) -> float:
     """Return a standard normal number made from a value of a column."""
     digest = blake2b(f"{seed} {place} {value}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return float(ndtri((int.from_bytes(digest) + 0.5) / 2**64))
+
+
+def warn_of_crowd(V: np.ndarray, c: np.ndarray | None, data: TrainingData, parity: Parity) -> None:
+    """Warn of people who share one place, V and coin, if that leaves a gap whatever the penalty.
+
+    All of them have the same score. The difference of two groups' distribution functions jumps there by the
+    difference of the groups' shares in the crowd, so on one side of the jump it is at least half as large.
+    """
+    if data.cells is None or data.groups is None:
+        return
+    places = distinct_rows(V if c is None else np.column_stack([V, c]))[1]
+    crowds = np.flatnonzero(np.bincount(places) >= SMALL_CROWD * len(places))
+    names = parity.cell_names([repr(name) for name in data.groups.names])
+    in_cell = data.cells.code >= 0
+    cell, weight = data.cells.code[in_cell], data.weight[in_cell]
+    mass, squares = (np.bincount(cell, w, data.cells.n_cells) for w in (weight, weight**2))
+    left, found = SMALL_GAP, None
+    for crowd in crowds:
+        here = places[in_cell] == crowd
+        share = np.bincount(cell[here], weight[here], data.cells.n_cells) / mass
+        for i, j in data.cells.pairs:
+            between = (mass[i] * share[i] + mass[j] * share[j]) / (mass[i] + mass[j])
+            noise = np.sqrt(between * (1 - between) * (squares[i] / mass[i] ** 2 + squares[j] / mass[j] ** 2))
+            if abs(share[i] - share[j]) > max(2 * left, 3 * noise):
+                left, found = abs(share[i] - share[j]) / 2, (share[i], names[i], share[j], names[j])
+    if found is None:
+        return
+    advice = "" if c is not None else ". With coin=True those whose X differ could be told apart"
+    where = "one place in the plane" if c is None else "one place in the plane and one fall of the coin"
+    warn_user(
+        f"a crowd leaves a gap: {found[0]:.1%} of {found[1]} and {found[2]:.1%} of {found[3]} share {where}, "
+        f"and with it their score, so no eta brings the max gap below {left:.3f} on these rows{advice}",
+        RepairWarning,
+    )

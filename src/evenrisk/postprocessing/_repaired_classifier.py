@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,8 +11,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing
-from evenrisk._validation import ArgumentError, MissingSensitiveFeatures
+from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
+from evenrisk._validation import ArgumentError, MissingSensitiveFeatures, check_flag
 from evenrisk.parity import PARITIES
 from evenrisk.postprocessing._aware import BarycenterRepair
 from evenrisk.postprocessing._base_models import (
@@ -20,11 +21,23 @@ from evenrisk.postprocessing._base_models import (
     Target,
     check_classifier,
     check_rows_per_fold,
-    cross_fit,
+    checksum_of,
+    cross_fit_classifier,
     is_prefit,
     rows_as_given,
     with_seeds,
 )
+
+
+@dataclass(frozen=True)
+class Risks:
+    """What a map of risks is fitted to."""
+
+    classifier: Classifier  # fitted to all rows
+    risk: np.ndarray  # (n,) of people it has not seen
+    groups: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,)
+    checksum: str  # of what was given to fit
 
 
 class RepairedClassifier(FairClassifier):
@@ -41,6 +54,9 @@ class RepairedClassifier(FairClassifier):
         The map of risks; None is ``BarycenterRepair()``.
     cv : int, splitter, iterable or "prefit", default=5
         As in :class:`BlindRepair`.
+    warm_start : bool, default=False
+        Keep the classifier and the risks that the map was fitted to, and use them again in the next `fit` if
+        it is given the same rows: only the map is then fitted.
     n_jobs : int, default=None
         How many folds to fit at once; the result does not depend on it.
     random_state : int, RandomState instance or None, default=None
@@ -80,6 +96,8 @@ class RepairedClassifier(FairClassifier):
     """
 
     _plain_setting: ClassVar[str] = "the estimator itself"
+    keeps_base_models: ClassVar[bool] = True  # from one fit to the next with warm_start; searches look at it
+    needs_groups_to_predict: ClassVar[bool] = True
     # with metadata routing on, pipelines and searches pass the groups through without a request
     __metadata_request__predict: ClassVar = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
@@ -91,12 +109,14 @@ class RepairedClassifier(FairClassifier):
         repair: Any = None,
         *,
         cv: Any = 5,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.repair = repair
         self.cv = cv
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -121,11 +141,13 @@ class RepairedClassifier(FairClassifier):
         """
         with all_or_nothing(self):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
-            model, risk, data = self._risks(data)
+            risks = self._risks(data)
             repair = BarycenterRepair() if self.repair is None else clone(self.repair)
-            groups = data.groups.labels[data.groups.code]  # type: ignore[union-attr]
-            self.repair_ = repair.fit(risk, sensitive_features=groups, sample_weight=data.weight)
-            self._classifier, self.estimator_ = model, model.model
+            self.repair_ = repair.fit(risks.risk, sensitive_features=risks.groups, sample_weight=risks.weight)
+            self._classifier, self.estimator_ = risks.classifier, risks.classifier.model
+            forget(self, "_kept_risks")
+            if self.warm_start:
+                self._kept_risks = risks
             self._store_labels(data)
         return self
 
@@ -197,23 +219,33 @@ class RepairedClassifier(FairClassifier):
         risk = self._classifier.probabilities(rows_as_given(self, X, reset=False))[:, 1]
         return self.repair_.transform(risk, sensitive_features=sensitive_features)
 
-    def _risks(self, data: TrainingData) -> tuple[Classifier, np.ndarray, TrainingData]:
-        """Return the classifier, the risks of rows it has not seen, and these rows."""
-        rng = check_random_state(self.random_state)
+    def _risks(self, data: TrainingData) -> Risks:
+        """Return the classifier, and the risks of rows of positive weight that it has not seen."""
+        settings = {name: getattr(self, name) for name in ("estimator", "cv", "random_state")}
+        given = checksum_of(data, settings)
+        kept = getattr(self, "_kept_risks", None)
+        if self.warm_start and kept is not None and kept.checksum == given:
+            return kept
         if is_prefit(self.cv):
             data = data.drop_zero_weights()
-            fitted = Classifier(self.estimator, data.classes, "estimator")
-            return fitted, fitted.probabilities(data.X)[:, 1], data
-        how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
-        check_rows_per_fold(len(how.folds), data, [None])
-        data = data.drop_zero_weights()
-        everybody = np.ones(len(data.y), dtype=bool)
-        target = Target("estimator", data.classes[data.y], data.classes, everybody)
-        estimator = with_seeds(self.estimator, self.random_state, rng)
-        fitted, unseen = cross_fit(estimator, data.X, target, data.weight, how)
-        return fitted, unseen[:, 1], data
+            classifier = Classifier(self.estimator, data.classes, "estimator")
+            unseen = classifier.probabilities(data.X)
+        else:
+            rng = check_random_state(self.random_state)
+            how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
+            check_rows_per_fold(len(how.folds), data, [None])
+            data = data.drop_zero_weights()
+            everybody = np.ones(len(data.y), dtype=bool)
+            target = Target("estimator", data.classes[data.y], data.classes, everybody)
+            estimator = with_seeds(self.estimator, self.random_state, rng)
+            fitted = cross_fit_classifier(estimator, data.X, target, data.weight, how)
+            assert isinstance(fitted.source, Classifier)
+            classifier, unseen = fitted.source, fitted.unseen
+        groups = data.groups.labels[data.groups.code]  # type: ignore[union-attr]
+        return Risks(classifier, unseen[:, 1], groups, data.weight, given)
 
     def _check_parameters(self) -> None:
+        check_flag("warm_start", self.warm_start)
         check_classifier("estimator", self.estimator, prefit=is_prefit(self.cv))
         if self.repair is not None and not hasattr(self.repair, "transform"):
             raise ArgumentError(
