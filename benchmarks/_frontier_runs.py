@@ -2,8 +2,9 @@
 
 A split gives 30 % of the rows to the test; of the rest a quarter is validation and three quarters are fitted
 to. Each method is fitted once at each of its settings, from plain to its fairest. Validation chooses among
-them (`_frontier_tables.choose`); the test part is only measured. Accuracy is that of score > 0.5 for all; a
-method whose own decision is randomised would have another.
+them (`_frontier_tables.choose`); the test part is only measured. With `--refit`, the model measured there is
+fitted again to training and validation rows together. Accuracy is that of score > 0.5 for all; a method whose
+own decision is randomised would have another.
 """
 
 import re
@@ -55,21 +56,28 @@ def thinned(settings):
     return (*settings[:-1:5], settings[-1])
 
 
-def one_path(rival, split, parity, seed, quick):
-    """Yield the measurements of a method at all its settings, on validation and test rows."""
+def one_path(rival, split, parity, seed, quick, refit):
+    """Yield the measurements of a method at all its settings, on validation and test rows.
+
+    With `refit`, what is measured on test rows was fitted to training and validation rows.
+    """
     train, validation, test = split
     settings = rival.settings[parity]
     settings = thinned(settings) if quick else settings
     start = time.perf_counter()
-    scores = rival.path(*train, settings, parity=parity, seed=seed)
+    scores = last = rival.path(*train, settings, parity=parity, seed=seed)
     seconds = (time.perf_counter() - start) / len(settings)
-    for place, (setting, score) in enumerate(zip(settings, scores, strict=True)):
-        row = {"method": rival.name, "aware": rival.aware, "place": place, "setting": str(setting)}
+    if refit:
+        both = [np.concatenate(parts) for parts in zip(train, validation, strict=True)]
+        last = rival.path(*both, settings, parity=parity, seed=seed)
+    for place, (setting, score, final) in enumerate(zip(settings, scores, last, strict=True)):
+        name = f"{rival.name}, refitted" if refit else rival.name
+        row = {"method": name, "aware": rival.aware, "place": place, "setting": str(setting)}
         row |= {f"validation_{key}": value for key, value in measure(score, *validation, parity).items()}
-        yield row | measure(score, *test, parity) | {"seconds": seconds}
+        yield row | measure(final, *test, parity) | {"seconds": seconds}
 
 
-def one_run(table, parity, rival, seed, quick) -> list[dict]:
+def one_run(table, parity, rival, seed, quick, refit) -> list[dict]:
     """Return the measurements of a method on one split."""
     data = table.load()
     if quick:
@@ -78,35 +86,56 @@ def one_run(table, parity, rival, seed, quick) -> list[dict]:
     start = time.perf_counter()
     where = {"data": table.name, "parity": parity, "split": seed}
     split = train_validation_test(*data, seed)
-    found = [where | row for row in one_path(rival, split, parity, seed, quick)]
+    found = [where | row for row in one_path(rival, split, parity, seed, quick, refit)]
     what = f"{table.name}, {parity}, split {seed + 1}, {rival.name}"
     print(f"{what}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
     return found
 
 
-def run(table, methods, parities, n_splits, jobs, quick) -> pd.DataFrame:
-    """Return the measurements of all methods on all splits of one data set, a row for each setting."""
+def run(table, methods, parities, n_splits, args) -> pd.DataFrame:
+    """Return the measurements of all methods on all splits of one data set, a row for each setting.
+
+    What is measured is written at once to `--csv`, so that a run that is stopped loses no finished split.
+    """
     n_train = round(0.525 * len(table.load()[1]))  # of all rows: few are no reason to show a slow method
     tasks = [
-        delayed(one_run)(table, parity, rival, seed, quick)
+        delayed(one_run)(table, parity, rival, seed, args.quick, args.refit)
         for parity in parities
         for rival in methods
         for seed in range(n_splits)
         if parity in rival.settings and n_train <= rival.most_rows
     ]
-    return pd.DataFrame([row for found in Parallel(jobs)(tasks) for row in found])
+    frames = []
+    for found in Parallel(args.jobs, return_as="generator_unordered")(tasks):
+        frames.append(pd.DataFrame(found))
+        if args.csv:
+            begun = Path(args.csv).exists()
+            frames[-1].to_csv(args.csv, mode="a", header=not begun, index=False)
+    names = [each.name for each in methods]
+    order = {"parity": parities.index, "method": lambda name: names.index(name.removesuffix(", refitted"))}
+    keys = ["parity", "method", "split", "place"]
+    return pd.concat(frames).sort_values(
+        keys, key=lambda column: column.map(order[column.name]) if column.name in order else column
+    )
 
 
-def main(doc: str | None, tables: Sequence[Table], methods: Sequence, more: Callable | None = None) -> None:
+def main(
+    doc: str | None,
+    tables: Sequence[Table],
+    methods: Sequence,
+    *,
+    more: Callable | None = None,
+) -> None:
     """Run a frontier benchmark; `more` prints what it adds to the tables of a data set."""
     parser = option_parser(doc, "2 splits, fewer rows, every fifth setting")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--data", choices=[table.name for table in tables], help="only this data set")
     parser.add_argument("--parity", choices=PARITIES, help="only this rule")
     parser.add_argument("--method", default="", help="only methods whose names match this pattern")
+    parser.add_argument("--refit", action="store_true", help="measure models of all but the test rows")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--read", metavar="PATH", nargs="+", help="fit nothing: measurements of other runs")
-    parser.add_argument("--csv", metavar="PATH", help="write every measurement")
+    parser.add_argument("--csv", metavar="PATH", help="add every measurement to this file as it comes")
     parser.add_argument("--picture", metavar="PATH", help="draw mean AUC against mean max gap")
     args = parser.parse_args()
     n_splits = 2 if args.quick else args.splits
@@ -121,13 +150,11 @@ def main(doc: str | None, tables: Sequence[Table], methods: Sequence, more: Call
         for table in tables:
             if args.data in (None, table.name):
                 if earlier is None:
-                    frames.append(run(table, methods, parities, n_splits, args.jobs, args.quick))
+                    frames.append(run(table, methods, parities, n_splits, args))
                 else:
                     frames.append(earlier[earlier.data == table.name])
                 print(report(frames[-1], table.name, table.targets), flush=True)
                 if more is not None:
                     more(frames[-1], table.name)
-                if args.csv:
-                    pd.concat(frames).to_csv(args.csv, index=False)
     if args.picture:
         draw(pd.concat(frames), args.picture)

@@ -86,8 +86,9 @@ def boosted(name, kind, all_leaves=LEAVES, etas=BOOSTED_ETAS, **size) -> Rival:
     return Rival(name, path, dict.fromkeys(PARITIES, settings))
 
 
+LIGHTGBM = boosted("evenrisk LightGBM, gap", FairLGBMClassifier, num_leaves=lambda leaves: leaves)
 BOOSTED = (
-    boosted("evenrisk LightGBM, gap", FairLGBMClassifier, num_leaves=lambda leaves: leaves),
+    LIGHTGBM,
     boosted(
         "evenrisk XGBoost, gap",
         FairXGBClassifier,

@@ -43,21 +43,28 @@ def forest(size, n, seed):
     return RandomForestClassifier(trees, min_samples_leaf=leaf, random_state=seed, n_jobs=1)
 
 
+def slow_trees(size, n, seed):
+    """Return a LightGBM of many trees that learn slowly."""
+    return plain_trees(*size, seed, learning_rate=0.05, colsample_bytree=0.3)
+
+
 BASES = {
     "LR": (lambda size, n, seed: plain_model(n), (None,)),
     "random forest": (forest, ((5, 100),)),
     "LightGBM": (lambda size, n, seed: plain_trees(*size, seed), TREE_SIZES),
+    "LightGBM, 300 trees": (slow_trees, ((31, 300),)),
 }
 
 
-def repaired(name, base, distance, etas, sizes=None) -> Rival:
+def repaired(name, base, distance, etas, *, sizes=None, cv=5) -> Rival:
     """Return the blind repair of a kind of model."""
     make, all_sizes = BASES[base]
 
     def path(X, y, groups, settings, *, parity, seed):
         scores = []
         for size, some in groupby(settings, key=lambda setting: setting[0]):
-            repair = BlindRepair(make(size, len(y), seed), parity, distance=distance, random_state=seed)
+            base = make(size, len(y), seed)
+            repair = BlindRepair(base, parity, distance=distance, cv=cv, random_state=seed)
             wanted = [eta for _, eta in some]
             fitted = quietly(lambda r=repair, w=wanted: r.fit_path(X, y, w, sensitive_features=groups))
             scores += [risk_of(each) for each in fitted]
@@ -115,7 +122,12 @@ REPAIRS = (
     repaired("BlindRepair (random forest), worst gap", "random forest", WORST, WORST_ETAS),
     repaired("BlindRepair (LightGBM), gap", "LightGBM", "gap", GAP_ETAS),
     repaired("BlindRepair (LightGBM), worst gap", "LightGBM", WORST, WORST_ETAS),
-    repaired(PAIR[0], "LightGBM", WORST, DISTILLED_ETAS, (DISTILLED_SIZE,)),
+    repaired(PAIR[0], "LightGBM", WORST, DISTILLED_ETAS, sizes=(DISTILLED_SIZE,)),
     distilled(PAIR[1], WORST, DISTILLED_ETAS),
+    repaired(
+        "BlindRepair (LightGBM, 300 trees), worst gap of ranks, cv=10",
+        *("LightGBM, 300 trees", GapDistance(scale="rank", power=8), WORST_ETAS),
+        cv=10,
+    ),
     aware("RepairedClassifier (LightGBM), barycentre", "LightGBM"),
 )

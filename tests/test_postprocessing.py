@@ -3,26 +3,43 @@
 import pickle
 import warnings
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from evenrisk import BudgetSearchCV, threshold_profile
 from evenrisk.datasets import load_adult, load_compas
 from evenrisk.exceptions import MissingSensitiveFeatures, RepairWarning
-from evenrisk.postprocessing import BarycenterRepair, BlindRepair, HistogramMatcher, RepairedClassifier
+from evenrisk.metrics import quality_at_gap
+from evenrisk.model_selection import tradeoff_path
+from evenrisk.postprocessing import (
+    BarycenterRepair,
+    BlindRepair,
+    HistogramMatcher,
+    RepairedClassifier,
+    price_of_blindness,
+)
 from optional import need
 
 RULES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
@@ -155,11 +172,11 @@ def test_on_a_finite_world_it_is_near_the_best_that_brute_force_finds():
 
     best = [(gap(rank), loss(rank)) for rank in weak_orders(5)]
     rng = np.random.default_rng(0)
-    x = rng.choice(5, 40_000, p=share)
+    x = rng.choice(5, 30_000, p=share)
     y = (rng.random(len(x)) < risk[x]).astype(int)
     a = (rng.random(len(x)) < group[x]).astype(int)
     models = BlindRepair(Known(risk), attribute_estimator=Known(group), cv="prefit", random_state=0)
-    path = models.fit_path(x[:, None], y, np.geomspace(0.1, 1000, 30), sensitive_features=a)
+    path = models.fit_path(x[:, None], y, np.geomspace(0.1, 1000, 14), sensitive_features=a)
     found = []
     for each in path:
         rank = np.unique(each.decision_function(np.arange(5)[:, None]).round(3), return_inverse=True)[1]
@@ -282,6 +299,263 @@ def test_a_warm_start_with_other_rows_fits_everything_again(rows, others):
     warm.fit(*others[:2], sensitive_features=others[2]).fit(X, y, sensitive_features=a)
     cold = BlindRepair(LogisticRegression(), eta=3, random_state=0).fit(X, y, sensitive_features=a)
     assert np.array_equal(warm.decision_function(X), cold.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"parity": "equalized_odds"},
+        {"distance": "histogram"},
+        {"estimator": LogisticRegression(C=0.01)},
+        {"estimator__C": 0.01},
+        {"attribute_estimator": LogisticRegression(C=0.01)},
+        {"cv": 3},
+        {"coin": False},
+        {"random_state": 1},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_warm_start_with_other_settings_fits_everything_again(rows, settings):
+    X, y, a = (each[:900] for each in rows)
+    warm = BlindRepair(LogisticRegression(), eta=3, warm_start=True, random_state=0)
+    before = warm.fit(X, y, sensitive_features=a).decision_function(X)
+    again = warm.set_params(**settings).fit(X, y, sensitive_features=a).decision_function(X)
+    assert not np.array_equal(again, before)
+    cold = clone(warm).set_params(warm_start=False).fit(X, y, sensitive_features=a)
+    assert np.array_equal(again, cold.decision_function(X))
+
+
+def test_other_names_of_groups_are_not_taken_from_the_last_fit(rows):
+    X, y, a = (each[:900] for each in rows)
+    warm = BlindRepair(LogisticRegression(), eta=3, warm_start=True, random_state=0)
+    warm.fit(X, y, sensitive_features=a).fit(X, y, sensitive_features=np.where(a == 1, "q", "p"))
+    assert warm.groups_.tolist() == ["p", "q"]
+    assert warm.place_names_ == ["risk, P(y = 1)", "probability of q"]
+
+
+# ---------------------------------------------------------------- where people are in the plane
+
+
+@pytest.mark.parametrize("parity", RULES)
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_places_and_their_risks_are_those_of_predictions(parity, n_groups):
+    X, y, a = world(1200, n_groups=n_groups)
+    names = np.array(["ann", "bea", "cid"])[a]
+    repair = BlindRepair(LogisticRegression(), parity, eta=3, coin=False, random_state=0)
+    repair.fit(X, y, sensitive_features=names)
+    places = repair.places(X)
+    assert places.shape == (1200, len(repair.place_names_))
+    assert places[:, 0] == pytest.approx(repair.estimator_.predict_proba(X)[:, 1])
+    assert repair.risk_at(places) == pytest.approx(repair.predict_proba(X)[:, 1])
+    largest = np.bincount(a).argmax()
+    shown = [name for k, name in enumerate(["ann", "bea", "cid"][:n_groups]) if k != largest]
+    among = {
+        "demographic_parity": [""],
+        "equalized_odds": [" among negatives", " among positives"],
+        "equal_opportunity": [" among positives"],
+        "predictive_equality": [" among negatives"],
+    }[parity]
+    assert repair.place_names_ == [
+        "risk, P(y = 1)",
+        *(f"probability of {n}{w}" for w in among for n in shown),
+    ]
+    codes = [k for k in range(n_groups) if k != largest]
+    models = [each.predict_proba(X)[:, codes] for each in repair.attribute_estimators_]
+    assert places[:, 1:] == pytest.approx(np.hstack(models))
+
+
+def test_the_surface_is_the_repaired_risk_and_the_rest_stays_at_the_median():
+    X, y, a = world(1200, n_groups=3)
+    repair = BlindRepair(LogisticRegression(), eta=3, random_state=0).fit(X, y, sensitive_features=a)
+    surface = repair.surface(X, coordinate="probability of 2", n_points=5)
+    places = repair.places(X)
+    assert surface.names == ("risk, P(y = 1)", "probability of 2")
+    assert surface.people == pytest.approx(places[:, [0, 2]])
+    assert (surface.x[0], surface.x[-1]) == (places[:, 0].min(), places[:, 0].max())
+    assert (surface.y[0], surface.y[-1]) == (places[:, 2].min(), places[:, 2].max())
+    for i, j in product(range(5), repeat=2):
+        steps = (surface.people - [surface.x[j], surface.y[i]]) / np.ptp(surface.people, axis=0)
+        if np.hypot(*steps.T).min() > 0.05:
+            assert np.isnan(surface.risk[i, j])
+        else:
+            at = [[surface.x[j], np.median(places[:, 1]), surface.y[i]]]
+            assert surface.risk[i, j] == pytest.approx(repair.risk_at(at)[0])
+    assert 5 < np.isfinite(surface.risk).sum() < 20
+    with pytest.raises(ValueError, match=r"must be one of 'probability of 1', 'probability of 2', got 'x'"):
+        repair.surface(X, coordinate="x")
+    with pytest.raises(ValueError, match=r"`places` must have shape \(n, 3\), got \(1, 2\)"):
+        repair.risk_at([[0.5, 0.5]])
+    with pytest.raises(ValueError, match=r"`places` must give probabilities in \[0, 1\], got 1\.5"):
+        repair.risk_at([[0.5, 1.5, 0.1]])
+    with pytest.raises(ValueError, match="must be fitted with `sensitive_features` to have a plane"):
+        BlindRepair(LogisticRegression(), eta=0).fit(X, y).surface(X)
+
+
+# ---------------------------------------------------------------- one plain model instead
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_one_plain_model_imitates_the_repair(rows, others, kind):
+    X, y, a = rows
+    trees = {"max_iter": 60, "max_leaf_nodes": 8, "random_state": 0}
+    make = HistGradientBoostingRegressor if kind == "regressor" else HistGradientBoostingClassifier
+    repair = BlindRepair(LogisticRegression(), eta=5, coin=False, random_state=0)
+    found = repair.distill(make(**trees), X, y, sensitive_features=a)
+    assert type(found.model) is make
+    assert b"evenrisk" not in pickle.dumps(found.model)
+    g = repair.decision_function(others[0])
+    if kind == "regressor":
+        imitated = found.model.predict(others[0])
+        assert np.corrcoef(imitated, g)[0, 1] > 0.97
+        assert imitated.mean() == pytest.approx(g.mean(), abs=0.05)
+    else:
+        s = found.model.predict_proba(others[0])[:, 1]
+        assert np.corrcoef(s, repair.predict_proba(others[0])[:, 1])[0, 1] > 0.97
+    auc, gap = roc_auc_score(y, repair.decision_function(X)), max_gap(repair, X, y, a)
+    for each in (found.repaired, found.distilled):
+        assert tuple(each) == pytest.approx((auc, gap), abs=0.05)
+    assert str(found).splitlines()[2] == (
+        f"distilled   {found.distilled.auc:>8.4f}{found.distilled.max_gap:>9.4f}"
+    )
+
+
+class Constant(BaseEstimator):
+    """Predicts the mean of its targets, and keeps them."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y):
+        Constant.seen.append(np.asarray(y))
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.RepairWarning")
+@pytest.mark.filterwarnings("ignore::evenrisk.exceptions.CollapseWarning")
+def test_no_target_of_the_imitation_comes_from_a_model_that_saw_the_row(rows):
+    X, y, a = (each[:600] for each in rows)
+    Constant.seen.clear()
+    BlindRepair(Memoriser(), eta=1, coin=False, random_state=0).distill(
+        Constant(), X, y, sensitive_features=a
+    )
+    assert [len(each) for each in Constant.seen] == [480] * 5 + [600]
+    assert max(np.ptp(each) for each in Constant.seen) < 1e-9, "the memoriser says one half of new rows"
+
+
+def test_the_imitation_is_measured_on_rows_held_out(rows):
+    """A regressor that knows its rows by heart would be perfect on them."""
+    X, y, a = (each[:900] for each in rows)
+    found = BlindRepair(LogisticRegression(), eta=0, random_state=0).distill(
+        KNeighborsRegressor(1), X, y, sensitive_features=a
+    )
+    assert found.distilled.auc < found.repaired.auc - 0.01
+
+
+def test_the_repair_beside_the_imitation_is_measured_on_rows_held_out_too():
+    X, y, a = world(900, n_groups=3)
+    weight = np.random.default_rng(0).gamma(2, size=900)
+    repair = BlindRepair(LogisticRegression(), "equalized_odds", eta=2, warm_start=True, random_state=0)
+    found = repair.distill(LinearRegression(), X, y, weight, sensitive_features=a)
+    plane = repair._kept_plane
+    rank = np.empty(900)
+    for train, test in plane.how.folds:
+        F = plane.rows.features(plane.basis)
+        model = clone(repair.plane_model_).set_params(alpha=0.3 / weight[train].sum())
+        g = model.fit(F[train], y[train], weight[train], sensitive_features=a[train]).decision_function(F)
+        for i in test:
+            lower, equal = g[test] < g[i], g[test] == g[i]
+            rank[i] = (weight[test] @ lower + weight[test] @ equal / 2) / weight[test].sum()
+    assert found.repaired.auc == pytest.approx(roc_auc_score(y, rank, sample_weight=weight), abs=1e-9)
+    gaps = []
+    for t, label in product(rank, (0, 1)):
+        cells = [(y == label) & (a == k) for k in range(3)]
+        rates = [weight[cell] @ (rank[cell] > t) / weight[cell].sum() for cell in cells]
+        gaps.append(max(rates) - min(rates))
+    assert found.repaired.max_gap == pytest.approx(max(gaps), abs=1e-9)
+
+
+def test_an_imitation_with_weights_is_that_of_repeated_rows():
+    X, y, a = world(220)  # few enough for the coarsest plane model, repeated or not
+    weight = np.random.default_rng(0).integers(1, 3, 220)
+    given = [each.repeat(weight, axis=0) for each in (X, y, a)]
+    fold = np.arange(220) % 2
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in (0, 1)]
+    again = [tuple(np.flatnonzero(np.isin(np.arange(220).repeat(weight), part)) for part in f) for f in folds]
+    base = LogisticRegression(tol=1e-10, max_iter=1000)
+    settings = {"eta": 2, "coin": False, "tol": 1e-9, "random_state": 0}
+    one = BlindRepair(base, cv=folds, **settings).distill(
+        LinearRegression(), X, y, weight, sensitive_features=a
+    )
+    two = BlindRepair(base, cv=again, **settings).distill(
+        LinearRegression(), *given[:2], sensitive_features=given[2]
+    )
+    assert one.model.coef_ == pytest.approx(two.model.coef_, abs=1e-4)
+    assert tuple(one.distilled) == pytest.approx(tuple(two.distilled), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("imitator", "message"),
+    [
+        (LinearRegression, "`estimator` must be an instance, got the class LinearRegression"),
+        (StandardScaler(), "must be a regressor, or a classifier with predict_proba, got StandardScaler"),
+        (RidgeClassifier(), "must be a regressor, or a classifier with predict_proba, got RidgeClassifier"),
+        (KNeighborsClassifier(), "a classifier whose fit takes `sample_weight`, got KNeighborsClassifier, w"),
+    ],
+)
+def test_what_cannot_imitate_is_refused(rows, imitator, message):
+    with pytest.raises(ValueError, match=message):
+        BlindRepair(LogisticRegression()).distill(imitator, *rows[:2], sensitive_features=rows[2])
+
+
+def test_an_imitation_needs_groups_to_be_measured(rows):
+    repair = BlindRepair(LogisticRegression(), eta=0)
+    with pytest.raises(MissingSensitiveFeatures, match="is required to measure gaps, got None"):
+        repair.distill(LinearRegression(), *rows[:2], sensitive_features=None)
+
+
+# ---------------------------------------------------------------- crowds
+
+
+def test_a_crowd_that_leaves_a_gap_is_named():
+    """Three places; at the first 300 of 1000 and 100 of 500 people, so that no score has a gap under .05."""
+    x = np.concatenate([np.repeat([0, 1, 2], [300, 350, 350]), np.repeat([0, 1, 2], [100, 200, 200])])
+    a = np.repeat([0, 1], [1000, 500])
+    y = (np.random.default_rng(0).random(1500) < 0.3 + 0.2 * x).astype(int)
+    models = BlindRepair(
+        Known(np.array([0.4, 0.5, 0.6])),
+        attribute_estimator=Known(np.array([0.25, 0.36, 0.36])),
+        cv="prefit",
+        random_state=0,
+    )
+    message = (
+        "a crowd leaves a gap: 30.0% of group '0' and 20.0% of group '1' share one place in the plane and "
+        "one fall of the coin, and with it their score, "
+        "so no eta brings the max gap below 0.050 on these rows"
+    )
+    with pytest.warns(RepairWarning, match=f"{message}$"):
+        models.fit(x[:, None], y, sensitive_features=a)
+    with pytest.warns(
+        RepairWarning, match="below 0.050 on these rows. With coin=True those whose X differ c"
+    ):
+        models.set_params(coin=False).fit(x[:, None], y, sensitive_features=a)
+    weight = np.where((x == 0) & (a == 1), 4.0, 1.0)
+    with pytest.warns(RepairWarning, match=r"30\.0% of group '0' and 50\.0% of group '1'.*below 0\.100 "):
+        models.set_params(coin=True).fit(x[:, None], y, weight, sensitive_features=a)
+
+
+def test_a_crowd_that_the_coin_spreads_is_not_named():
+    X, y, a = crowded(3000, 0)
+    place = (X[:, 2] < -4).astype(int)
+    models = BlindRepair(
+        Known(np.array([0.5, 0.003])), attribute_estimator=Known(np.array([0.45, 0.16])), cv="prefit"
+    )
+    frame = np.column_stack([place, X])
+    models.fit(frame, y, sensitive_features=a)
+    with pytest.warns(RepairWarning, match="With coin=True"):
+        models.set_params(coin=False).fit(frame, y, sensitive_features=a)
 
 
 def test_routing_passes_groups_through_a_pipeline(rows):
@@ -483,3 +757,336 @@ def test_a_classifier_is_repaired_with_the_group_at_prediction(rows, others):
         repaired.predict(X)
     with pytest.raises(ValueError, match="got 7 too"):
         repaired.predict(X[:1], sensitive_features=[7])
+
+
+def test_a_path_over_strength_is_measured_on_people_held_out(rows):
+    X, y, a = rows
+    fold = np.arange(len(y)) % 3
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
+    base = LogisticRegression()
+    paths = tradeoff_path(
+        RepairedClassifier(base, BarycenterRepair(), random_state=0), X, y, a, etas=[1, 0, 0.5], cv=folds
+    )
+    assert paths["strength"].tolist() == [0, 0.5, 1]
+    assert "eta" not in paths
+    assert (np.diff(paths["max_gap"]) < 0).all()
+    assert (np.diff(paths["auc"]) < 0).all()
+    rank = np.empty(len(y))
+    for train, test in folds:
+        p = base.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+        rank[test] = np.argsort(np.argsort(p)) / len(p)
+    assert paths["auc"][0] == pytest.approx(roc_auc_score(y, rank), abs=1e-4)
+    gap = threshold_profile(y, rank, sensitive_features=a).max_gap
+    assert paths["max_gap"][0] == pytest.approx(gap, abs=0.002)
+    with pytest.raises(ValueError, match=r"must have a map with a parameter `strength`, such as repair=Bary"):
+        tradeoff_path(RepairedClassifier(base, HistogramMatcher()), X, y, a, etas=[1])
+
+
+def test_a_path_over_strength_fits_the_classifier_once_for_each_fold(rows):
+    X, y, a = (each[:600] for each in rows)
+    Counting.fits = 0
+    aware = RepairedClassifier(Counting(), BarycenterRepair(), cv=3, random_state=0)
+    tradeoff_path(aware, X, y, a, etas=[0, 0.3, 0.6, 1], cv=2, random_state=0)
+    assert Counting.fits == 2 * (3 + 1)
+
+
+# ---------------------------------------------------------------- blind and aware side by side
+
+
+def test_knowing_the_group_is_worth_something(rows):
+    X, y, a = rows
+    paths = price_of_blindness(
+        LogisticRegression(), X, y, a, etas=[3, 30], strengths=[0.5, 1], cv=3, random_state=0
+    )
+    assert paths["method"].tolist() == [
+        "plain model",
+        *["blind repair: group unknown at prediction"] * 2,
+        *["aware repair: group known at prediction"] * 2,
+    ]
+    plain, blind = (paths[paths["method"].str.startswith(each)] for each in ("plain", "blind"))
+    assert plain["max_gap"].item() > blind["max_gap"].max()
+    table = quality_at_gap(paths, [blind["max_gap"].iloc[0]])
+    plain_at, blind_at, aware_at = table.iloc[:, 0]
+    assert np.isnan(plain_at)
+    assert aware_at > blind_at
+
+
+def test_quality_at_equal_gap_by_hand():
+    paths = pd.DataFrame(
+        {
+            "method": ["b", "a", "a", "a", "a", "b"],
+            "max_gap": [0.2, 0.3, 0.1, 0.2, 0.25, np.nan],
+            "auc": [0.7, 0.9, 0.5, 0.8, 0.6, 0.99],
+        }
+    )
+    table = quality_at_gap(paths, [0.4, 0.25, 0.15, 0.05])
+    assert table.index.tolist() == ["b", "a"]
+    assert table.loc["a"].tolist()[:3] == pytest.approx([0.9, 0.8, 0.65])  # .6 at .25 is beaten by .8 at .2
+    assert table.loc["b"].tolist()[:2] == [0.7, 0.7]
+    assert table.isna().to_numpy().tolist() == [[False, False, True, True], [False, False, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("paths", "gaps", "message"),
+    [
+        ([1], [0.1], "`paths` must be a pandas DataFrame, got list"),
+        (
+            pd.DataFrame({"method": ["a"], "auc": [1.0]}),
+            [0.1],
+            "columns method, max_gap and auc, got no max_gap",
+        ),
+        (pd.DataFrame({"method": ["a"], "auc": [1.0], "max_gap": [0.1]}), [], "at least 1 number"),
+        (pd.DataFrame({"method": ["a"], "auc": [1.0], "max_gap": [0.1]}), [0], "above 0, got 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(paths, gaps, message):
+    with pytest.raises(ValueError, match=message):
+        quality_at_gap(paths, gaps)
+
+
+# ---------------------------------------------------------------- what an attack found
+
+
+@pytest.mark.parametrize("make", [BlindRepair, RepairedClassifier])
+def test_folds_that_fit_what_they_hold_out_are_refused(rows, make):
+    X, y, a = (each[:600] for each in rows)
+    fold = np.arange(600) % 2
+    seen = [(np.arange(600), np.flatnonzero(fold == k)) for k in (0, 1)]
+    for cv, message in (
+        (seen, "got fold 1 of 2 with 300 rows in both"),
+        ([(np.flatnonzero(fold == 0), np.flatnonzero(fold == 1))], "must hold out each of 600 rows exactly"),
+        ([([0.5], [1.5])], r"two arrays of row numbers below 600, got \(\[0\.5\], \[1\.5\]\)"),
+        ([1, 2], "two arrays of row numbers below 600, got 1"),
+        ([([0, 600], [1])], "two arrays of row numbers below 600"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(LogisticRegression(), cv=cv).fit(X, y, sensitive_features=a)
+    masks = [(fold != k, fold == k) for k in (0, 1)]
+    numbers = [tuple(map(np.flatnonzero, fold)) for fold in masks]
+    one, two = (make(LogisticRegression(), cv=cv, random_state=0) for cv in (masks, numbers))
+    given = {"sensitive_features": a} if make is RepairedClassifier else {}
+    scores = [each.fit(X, y, sensitive_features=a).decision_function(X, **given) for each in (one, two)]
+    assert np.array_equal(*scores)
+
+
+@pytest.mark.parametrize("what", ["y", "groups", "types of groups", "weight", "labels"])
+@pytest.mark.parametrize("make", [BlindRepair, RepairedClassifier])
+def test_a_warm_start_sees_every_change_of_the_rows(rows, make, what):
+    X, y, a = (each[:600] for each in rows)
+    rng = np.random.default_rng(0)
+    changed = {"y": y, "sensitive_features": a, "sample_weight": None}
+    changed |= {
+        "y": {"y": np.where(rng.random(600) < 0.3, 1 - y, y)},
+        "groups": {"sensitive_features": rng.permutation(a)},
+        "types of groups": {"sensitive_features": a.astype(str)},
+        "weight": {"sample_weight": rng.integers(1, 4, 600)},
+        "labels": {"y": np.array(["no", "yes"])[y]},
+    }[what]
+    warm = make(LogisticRegression(), warm_start=True, random_state=0).fit(X, y, sensitive_features=a)
+    cold = make(LogisticRegression(), random_state=0)
+    given = {}
+    if make is RepairedClassifier:
+        given = {"sensitive_features": changed["sensitive_features"]}
+    found = [each.fit(X, **changed).decision_function(X, **given) for each in (warm, cold)]
+    assert np.array_equal(*found)
+    assert warm.groups_.tolist() == cold.groups_.tolist()
+    assert warm.classes_.tolist() == cold.classes_.tolist()
+
+
+def test_what_cannot_be_compared_is_not_kept(rows, others):
+    """A pipeline with a function without a name cannot be pickled, nor told from another."""
+    X, y, a = rows
+    pipe = make_pipeline(FunctionTransformer(lambda Z: Z), LogisticRegression()).fit(*others[:2])
+    group = LogisticRegression().fit(others[0], others[2])
+    warm = BlindRepair(pipe, attribute_estimator=group, cv="prefit", warm_start=True, random_state=0)
+    before = warm.fit(X, y, sensitive_features=a).places(X)
+    pipe.fit(others[0][:, ::-1], others[1])
+    assert not np.array_equal(warm.fit(X, y, sensitive_features=a).places(X), before)
+
+
+def test_fitted_models_survive_paths_and_searches(rows, others):
+    X, y, a = (each[:1000] for each in rows)
+    risk, group = LogisticRegression().fit(*others[:2]), LogisticRegression().fit(others[0], others[2])
+    blind = BlindRepair(risk, attribute_estimator=group, cv="prefit", random_state=0)
+    alone = clone(blind).set_params(eta=3).fit(X, y, sensitive_features=a)
+    path = blind.fit_path(X, y, [0, 3], sensitive_features=a)
+    assert path[1].decision_function(X) == pytest.approx(alone.decision_function(X), abs=1e-3)
+    search = BudgetSearchCV(blind, 0.2, cv=2, random_state=0).fit(X, y, sensitive_features=a)
+    assert search.best_estimator_.estimator_ is risk
+    aware = RepairedClassifier(risk, BarycenterRepair(), cv="prefit")
+    assert len(tradeoff_path(aware, X, y, a, etas=[0, 1], cv=2, random_state=0)) == 2
+
+
+def test_without_a_model_of_the_group_there_is_no_plane(rows, others):
+    X, y, a = rows
+    risk = LogisticRegression().fit(*others[:2])
+    repaired = BlindRepair(risk, eta=0, cv="prefit").fit(X, y, sensitive_features=a)
+    assert repaired.attribute_estimators_ == []
+    assert repaired.places(X).shape == (len(X), 1)
+    assert repaired.place_names_ == ["risk, P(y = 1)"]
+
+
+@pytest.mark.parametrize("prefit", [False, True])
+def test_one_source_of_the_group_serves_both_labels(rows, others, prefit):
+    X, y, a = rows
+    group = LogisticRegression().fit(others[0], others[2])
+    if prefit:
+        risk = LogisticRegression().fit(*others[:2])
+        repaired = BlindRepair(risk, "equalized_odds", attribute_estimator=group, cv="prefit", eta=3)
+    else:
+        X = np.column_stack([X, group.predict_proba(X)[:, 1]])
+        repaired = BlindRepair(LogisticRegression(), "equalized_odds", attribute_estimator=4, eta=3)
+    repaired.set_params(coin=False).fit(X, y, sensitive_features=a)
+    assert repaired.place_names_ == ["risk, P(y = 1)", "probability of 1"]
+    assert repaired.risk_at(repaired.places(X)) == pytest.approx(repaired.predict_proba(X)[:, 1])
+
+
+def test_weights_reach_a_pipeline_with_routing_on(rows):
+    X, y, a = (each[:600] for each in rows)
+    weight = np.random.default_rng(0).integers(1, 4, 600)
+    repaired = BlindRepair(make_pipeline(StandardScaler(), LogisticRegression()), random_state=0)
+    found = []
+    for routing in (False, True):
+        with sklearn.config_context(enable_metadata_routing=routing):
+            found.append(clone(repaired).fit(X, y, weight, sensitive_features=a).decision_function(X))
+    assert np.array_equal(*found)
+
+
+def test_the_coin_knows_columns_whatever_their_types_are_now():
+    X, y, a = world(600)
+    frame = pd.DataFrame(X, columns=list("pqrs"))
+    trees = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=4)
+    repaired = BlindRepair(trees, eta=5, random_state=0).fit(frame, y, sensitive_features=a)
+    expected = repaired.decision_function(frame)
+    assert np.array_equal(repaired.decision_function(frame.astype(object)), expected)
+    holes = frame.iloc[:3].assign(p=np.nan)
+    assert np.array_equal(
+        repaired.decision_function(holes.astype(object).where(holes.notna(), None)),
+        repaired.decision_function(holes),
+    )
+
+
+def test_a_missing_number_in_sparse_rows_leaves_the_coin_of_others():
+    X, y, a = world(600)
+    X[::7, 0] = np.nan
+    base = make_pipeline(SimpleImputer(), LogisticRegression())
+    repaired = BlindRepair(base, eta=3, random_state=0).fit(sparse.csr_matrix(X), y, sensitive_features=a)
+    coin = repaired._coin(sparse.csr_matrix(X))
+    assert len(np.unique(coin)) > 500
+    assert np.isfinite(repaired.decision_function(sparse.csr_matrix(X))).all()
+
+
+def test_a_number_may_be_the_label_of_a_column(others):
+    X, y, a = others
+    frame = pd.DataFrame(X, columns=[3, 2, 1, 0]).assign(**{"9": 0})
+    frame.columns = [3, 2, 1, 0, 9]
+    frame[9] = X[:, 0] + X[:, 1]
+    repaired = BlindRepair(9, attribute_estimator=LogisticRegression(), eta=0).fit(
+        frame, y, sensitive_features=a
+    )
+    order = np.argsort(frame[9])
+    assert (np.diff(repaired.places(frame)[order, 0]) >= 0).all()
+
+
+def test_risks_of_0_and_1_have_finite_log_odds(rows):
+    X, y, a = (each[:600] for each in rows)
+    trees = DecisionTreeClassifier(max_depth=6, random_state=0)
+    repaired = RepairedClassifier(trees, random_state=0).fit(X, y, sensitive_features=a)
+    s = repaired.predict_proba(X, sensitive_features=a)[:, 1]
+    assert {0.0, 1.0} <= set(s)
+    g = repaired.decision_function(X, sensitive_features=a)
+    assert np.isfinite(g).all()
+    assert 1 / (1 + np.exp(-g)) == pytest.approx(s, abs=1e-12)
+    assert np.array_equal(repaired.predict(X, sensitive_features=a), (s > 0.5).astype(int))
+
+
+def test_the_map_is_fitted_to_risks_that_the_classifier_has_not_fitted_with_their_weights(rows):
+    X, y, a = (each[:600] for each in rows)
+    weight = np.random.default_rng(0).integers(0, 4, 600)
+    fold = np.arange(600) % 2
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in (0, 1)]
+    trees = DecisionTreeClassifier(max_depth=4, random_state=0)
+    unseen = np.empty(600)
+    for train, test in folds:
+        fitted = clone(trees).fit(X[train], y[train], sample_weight=weight[train])
+        unseen[test] = fitted.predict_proba(X[test])[:, 1]
+    repaired = RepairedClassifier(trees, cv=folds).fit(X, y, weight, sensitive_features=a)
+    by_hand = BarycenterRepair().fit(unseen, sensitive_features=a, sample_weight=weight)
+    moved = by_hand.transform(repaired.estimator_.predict_proba(X)[:, 1], sensitive_features=a)
+    assert repaired.predict_proba(X, sensitive_features=a)[:, 1] == pytest.approx(moved)
+
+
+def test_what_an_aware_repair_cannot_do_is_said(rows):
+    X, y, a = (each[:600] for each in rows)
+    neighbours = RepairedClassifier(KNeighborsClassifier(20), random_state=0)
+    with pytest.warns(RepairWarning, match="`estimator`, a KNeighborsClassifier, takes no `sample_weight`"):
+        neighbours.fit(X, y, 1 + a, sensitive_features=a)
+    for repair, message in (
+        (HistogramMatcher(np.linspace(-3, 5, 50)), r"must move risks to \[0, 1\], got scores from -"),
+        (BarycenterRepair, "must be a BarycenterRepair, a HistogramMatcher or None, got <class"),
+        (StandardScaler(), "must be a BarycenterRepair, a HistogramMatcher or None, got StandardScaler"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RepairedClassifier(LogisticRegression(), repair).fit(X, y, sensitive_features=a)
+
+
+class Hopeless(LinearRegression):
+    def predict(self, X):
+        return super().predict(X) * np.nan
+
+
+def test_a_failed_imitation_leaves_nothing_behind(rows):
+    X, y, a = (each[:600] for each in rows)
+    repair = BlindRepair(LogisticRegression(), random_state=0)
+    with pytest.raises(ValueError, match="must predict one finite number for each of 120 rows, got shape"):
+        repair.distill(Hopeless(), X, y, sensitive_features=a)
+    assert not hasattr(repair, "estimator_")
+    with pytest.raises(ValueError, match="`estimator` must be a regressor or a classifier, got None"):
+        repair.distill(None, X, y, sensitive_features=a)
+
+
+def test_the_same_seed_gives_the_same_imitation(rows):
+    X, y, a = (each[:600] for each in rows)
+    forest = RandomForestRegressor(5)
+    first, second = (
+        BlindRepair(LogisticRegression(), random_state=0).distill(forest, X, y, sensitive_features=a)
+        for _ in range(2)
+    )
+    assert np.array_equal(first.model.predict(X), second.model.predict(X))
+    assert first.distilled == second.distilled
+
+
+def test_a_gap_that_is_reported_of_a_strong_repair_is_that_of_new_people():
+    reported, true = [], []
+    for seed in range(6):
+        X, y, a = world(500, seed=seed)
+        repair = BlindRepair(LogisticRegression(), eta=100, random_state=0)
+        found = repair.distill(LinearRegression(), X, y, sensitive_features=a)
+        reported.append(found.repaired.max_gap)
+        new = world(500, seed=100 + seed)
+        true.append(max_gap(repair, *new))
+    assert np.mean(reported) > 0.75 * np.mean(true)
+
+
+def test_many_small_crowds_are_no_alarm():
+    """Fifty places of ten people whose groups do not differ: chance alone moves shares by several points."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x, a, y = rng.integers(0, 50, 500), (rng.random(500) < 0.07).astype(int), rng.integers(0, 2, 500)
+        models = BlindRepair(
+            Known(np.linspace(0.2, 0.8, 50)),
+            attribute_estimator=Known(np.linspace(0.05, 0.09, 50)),
+            cv="prefit",
+            coin=False,
+            eta=0,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RepairWarning)
+            models.fit(x[:, None], y, sensitive_features=a)
+
+
+def test_a_float_names_a_group_of_floats():
+    s, a = two_normals((300, 200))
+    groups = np.where(a == "b", 1.0, 0.0)
+    matched = HistogramMatcher(1.0).fit_transform(s, sensitive_features=groups)
+    assert matched[a == "b"] == pytest.approx(s[a == "b"])

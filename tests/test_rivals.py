@@ -30,8 +30,9 @@ def from_benchmarks(name, path):
 
 rivals = from_benchmarks("rivals", "rivals/__init__.py")
 tables = from_benchmarks("_frontier_tables", "_frontier_tables.py")
-fairret, mmd, transport, linear = (
-    sys.modules[f"rivals.{name}"] for name in ("fairret_norm", "mmd", "transport", "_torch_linear")
+fairret, mmd, transport, linear, linear_post = (
+    sys.modules[f"rivals.{name}"]
+    for name in ("fairret_norm", "mmd", "transport", "_torch_linear", "linear_post")
 )
 
 UNAWARE = tuple(
@@ -247,3 +248,27 @@ def test_means_say_how_many_splits_they_are_of():
     assert tables.mean_and_error([0.1, np.nan, 0.3]) == "0.2000 ± 0.1000 (2 of 3)"
     assert tables.mean_and_error([0.1, np.nan]) == "0.1000 (1 of 2)"
     assert tables.mean_and_error([np.nan]) == "–"
+
+
+# ---------------------------------------------------------------- LinearPost
+
+
+@pytest.mark.parametrize("n_strata", [1, 2])
+@pytest.mark.parametrize("bound", [0.05, 0.01])
+def test_linear_post_decides_within_its_bound_and_as_well_as_any_decision(n_strata, bound):
+    """The value of the duals is the optimum that another solver finds."""
+    cp = need("cvxpy")
+    rng = np.random.default_rng(0)
+    n = 300
+    r = rng.beta(1, 1, n)
+    u = rng.beta(2, 2, (n, 2 * n_strata)) + r[:, None] * np.tile([0.0, 2.0], n_strata)
+    contrasts = linear_post._contrasts(u / u.mean(axis=0))
+    duals = linear_post.solve(r, contrasts, bound)
+    m = linear_post.margin(r, contrasts, duals)
+    p = cp.Variable(n)
+    gaps = contrasts.T @ p / n
+    best = cp.Problem(cp.Minimize((1 - 2 * r) @ p / n), [p >= 0, p <= 1, cp.abs(gaps) <= bound]).solve()
+    assert -(np.maximum(m, 0).mean() + bound * np.abs(duals).sum()) == pytest.approx(best, abs=1e-6)
+    decided = m > 1e-9
+    assert (np.abs(contrasts.T @ decided / n) <= bound + n_strata * np.abs(contrasts).max() / n).all()
+    assert np.abs(duals).max() > 0.03, "the bound binds"

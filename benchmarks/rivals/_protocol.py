@@ -41,12 +41,13 @@ def plain_model(n: int) -> LogisticRegression:
     return LogisticRegression(C=1 / (ALPHA * n), max_iter=2000, tol=1e-6)
 
 
-def plain_trees(leaves: int, rounds: int, seed: int):
+def plain_trees(leaves: int, rounds: int, seed: int, **settings):
     """Return a LightGBM that is not fitted; one thread."""
     from lightgbm import LGBMClassifier
 
-    size = {"num_leaves": leaves, "n_estimators": rounds, "colsample_bytree": 0.5}
-    return LGBMClassifier(**size, random_state=seed, n_jobs=1, verbosity=-1)
+    size = {"num_leaves": leaves, "n_estimators": rounds}
+    settings = {"colsample_bytree": 0.5, "n_jobs": 1, "verbosity": -1} | settings
+    return LGBMClassifier(**size, **settings, random_state=seed)
 
 
 def risk_of(model) -> Score:

@@ -41,6 +41,8 @@ def quality_at_gap(paths: Any, gaps: Sequence[float], *, quality: str = "auc") -
 
     if not isinstance(paths, pd.DataFrame):
         raise ArgumentError("paths", f"must be a pandas DataFrame, got {type(paths).__name__}")
+    if not isinstance(quality, str):
+        raise ArgumentError("quality", f"must be the name of a column, got {quality!r:.60}")
     if missing := [name for name in ("method", "max_gap", quality) if name not in paths.columns]:
         raise ArgumentError(
             "paths", f"must have the columns method, max_gap and {quality}, got no {missing[0]}"
@@ -48,10 +50,17 @@ def quality_at_gap(paths: Any, gaps: Sequence[float], *, quality: str = "auc") -
     if np.ndim(gaps) != 1 or not len(gaps):
         raise ArgumentError("gaps", f"must be a sequence of at least 1 number, got {gaps!r:.60}")
     wanted = [float(check_number("gaps", gap, low=0, strict=True)) for gap in gaps]
+    for name in ("max_gap", quality):
+        if not pd.api.types.is_numeric_dtype(paths[name]):
+            raise ArgumentError("paths", f"must have numbers in the column {name}, got {paths[name].dtype}")
     found = {}
-    for name, path in paths.dropna(subset=["max_gap", quality]).groupby("method", sort=False):
+    for method, whole in paths.groupby("method", sort=False):
+        path = whole.dropna(subset=["max_gap", quality])
+        if not len(path):
+            found[method] = np.full(len(wanted), np.nan)
+            continue
         ordered = path.sort_values(["max_gap", quality])
         best = np.maximum.accumulate(ordered[quality].to_numpy(dtype=float))
         gap, last = np.unique(ordered["max_gap"].to_numpy(dtype=float)[::-1], return_index=True)
-        found[name] = np.interp(wanted, gap, best[::-1][last], left=np.nan)
+        found[method] = np.interp(wanted, gap, best[::-1][last], left=np.nan)
     return pd.DataFrame.from_dict(found, orient="index", columns=pd.Index(wanted, name="max gap"))

@@ -8,7 +8,7 @@ from evenrisk._validation import check_groups
 from evenrisk.plots._draw import COLORS, MARKERS, axes, literal
 
 MOST_PEOPLE = 1500  # drawn
-LEVELS = 12  # at most, of the contours
+LEVELS = 8  # at most, of the contours
 
 
 class RepairPlaneDisplay:

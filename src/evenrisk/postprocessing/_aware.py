@@ -96,7 +96,8 @@ class _GroupwiseMap(BaseEstimator):
         Returns
         -------
         ndarray of shape (n,)
-            The repaired scores. Within a group their order is that of the scores.
+            The repaired scores. Within a group their order is that of the scores; beyond the ends of its
+            reference a HistogramMatcher may give several the same one.
         """
         check_is_fitted(self)
         check_alignment(scores=scores, sensitive_features=sensitive_features)
@@ -238,7 +239,10 @@ class HistogramMatcher(_GroupwiseMap):
 
     def _fit_target(self, score: np.ndarray, weight: np.ndarray, groups: Groups, *, risk: bool) -> None:
         labels = groups.labels.tolist()
-        if isinstance(self.reference, (str, tuple, int, bool, np.generic)) and self.reference in labels:
+        if (
+            isinstance(self.reference, (str, tuple, int, float, bool, np.generic))
+            and self.reference in labels
+        ):
             self._reference = self._of_group[labels.index(self.reference)]
         elif isinstance(self.reference, str) and self.reference == "pooled":
             self._reference = _distribution(score, weight, risk=risk)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.base import clone
+from sklearn import config_context
+from sklearn.base import _clone_parametrized, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.pipeline import Pipeline
@@ -172,7 +173,7 @@ class CrossFitting:
                 warnings.simplefilter("ignore", UserWarning)  # a label may have fewer rows in some group
                 folds = list(splitter.split(np.zeros(n), stratum))
         elif isinstance(cv, Iterable) and not (isinstance(cv, str) or hasattr(cv, "split")):
-            folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+            folds = [_check_fold(fold, n) for fold in cv]
         else:
             folds = list(check_cv(cv, data.y, classifier=True).split(np.zeros(n), stratum))
         times = (
@@ -180,9 +181,30 @@ class CrossFitting:
         )
         if len(times) != n or (times != 1).any():
             raise ArgumentError("cv", f"must hold out each of {n} rows exactly once, got folds that do not")
+        for number, (train, test) in enumerate(folds, start=1):
+            if len(both := np.intersect1d(train, test)):
+                raise ArgumentError(
+                    "cv",
+                    f"must hold out rows that the same fold does not fit, got fold {number} of {len(folds)} "
+                    f"with {len(both)} rows in both",
+                )
         place = np.cumsum(data.weight > 0) - 1  # among the rows that count
         there = [[part[data.weight[part] > 0] for part in fold] for fold in folds]
         return cls([(place[train], place[test]) for train, test in there], n_jobs)
+
+
+def _check_fold(fold: Any, n: int) -> Fold:
+    """Return (train, test) as row numbers, from row numbers or from masks."""
+    parts = [np.asarray(part) for part in fold] if isinstance(fold, (tuple, list)) else []
+    parts = [np.flatnonzero(part) if part.dtype == bool and part.shape == (n,) else part for part in parts]
+    if len(parts) != 2 or any(
+        part.ndim != 1 or part.dtype.kind not in "iu" or not np.isin(part, np.arange(n)).all()
+        for part in parts
+    ):
+        raise ArgumentError(
+            "cv", f"must have folds (train, test), two arrays of row numbers below {n}, got {fold!r:.80}"
+        )
+    return parts[0], parts[1]
 
 
 def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int | None]) -> None:
@@ -223,8 +245,7 @@ def cross_fit_classifier(
 
     def fit(rows: np.ndarray) -> Classifier:
         rows = rows[target.rows[rows]]
-        settings = weight_argument(estimator, weight[rows])
-        model = clone(estimator).fit(_safe_indexing(X, rows), target.labels[rows], **settings)
+        model = fit_with_weights(estimator, _safe_indexing(X, rows), target.labels[rows], weight[rows])
         return Classifier(model, target.classes, target.role)
 
     fitted, unseen = cross_fit(fit, Classifier.probabilities, X, how)
@@ -260,10 +281,12 @@ def _areas(p: np.ndarray, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.array([auc(p[:, k], (labels == k).astype(np.int8), weight) for k in range(p.shape[1])])
 
 
-def weight_argument(estimator: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the weights under the name by which this estimator's fit takes them; nothing if all are 1."""
+def fit_with_weights(estimator: Any, X: Any, y: np.ndarray, weight: np.ndarray) -> Any:
+    """Fit a copy of an estimator, with the weights where it takes any and they are not all 1."""
     name = _weight_name(estimator)
-    return {} if name is None or (weight == 1).all() else {name: weight}
+    given = {} if name is None or (weight == 1).all() else {name: weight}
+    with config_context(enable_metadata_routing=False):  # a pipeline then takes them as step__sample_weight
+        return clone(estimator).fit(X, y, **given)
 
 
 def warn_of_weights_left_out(role: str, estimator: Any, weight: np.ndarray) -> None:
@@ -303,7 +326,8 @@ def check_probabilities(p: np.ndarray, role: str) -> np.ndarray:
 def numbers_of(X: Any, names: list[Any], role: str) -> np.ndarray:
     """Return columns of X as finite numbers (n, m)."""
     try:
-        chosen = _safe_indexing(X, names, axis=1)
+        labelled = hasattr(X, "columns") and all(name in X.columns for name in names)
+        chosen = X[names] if labelled else _safe_indexing(X, names, axis=1)  # a number may be a label
         numbers = np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64)
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise ValueError(
@@ -366,25 +390,27 @@ def with_seeds(estimator: Any, random_state: Any, rng: np.random.RandomState) ->
     return estimator
 
 
-def checksum_of(data: TrainingData, settings: dict[str, Any]) -> str:
-    """Return a text that is the same for the same rows and settings.
+def checksum_of(data: TrainingData, settings: dict[str, Any]) -> str | None:
+    """Return a text that is the same for the same rows and settings; None if they cannot be told.
 
     Chance moves a random state itself, so it does not count among the settings.
     """
-    groups = None if data.groups is None else (data.groups.code, list(data.groups.names))
-    rows = joblib.hash((data.X, data.y, data.weight, data.classes, groups))
-    texts = [rows]
-    for name, value in sorted(settings.items()):
-        if not isinstance(value, np.random.RandomState):
-            texts.append(f"{name}={_checksum_or_text(value)}")
-    return " ".join(texts)
-
-
-def _checksum_or_text(value: Any) -> str:
+    groups = None if data.groups is None else (data.groups.code, data.groups.labels.tolist())
+    known = {name: value for name, value in settings.items() if not isinstance(value, np.random.RandomState)}
     try:
-        return str(joblib.hash(value))
+        return str(joblib.hash((data.X, data.y, data.weight, data.classes, groups, known)))
     except Exception:  # of a model that cannot be pickled: a function without a name, say
-        return repr(value)
+        return None
+
+
+def clone_with_fitted_models(repair: Any) -> Any:
+    """Return what sklearn.base.clone does, but with base models that are fitted already as they are."""
+    copied = _clone_parametrized(repair)
+    if is_prefit(repair.cv):
+        for name in ("estimator", "attribute_estimator"):
+            if name in repair.get_params(deep=False):
+                setattr(copied, name, getattr(repair, name))
+    return copied
 
 
 def is_prefit(cv: Any) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from scipy.spatial import KDTree
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,6 +38,7 @@ from evenrisk.postprocessing._base_models import (
     check_probabilities,
     check_rows_per_fold,
     checksum_of,
+    clone_with_fitted_models,
     cross_fit_classifier,
     is_prefit,
     rows_as_given,
@@ -51,6 +52,7 @@ from evenrisk.postprocessing._plane import PlaneBasis, log_odds
 from evenrisk.postprocessing._plane_model import PlaneRows, choose_basis, fit_path
 
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
+FAR = 0.05  # of the axes: nothing is shown farther from everybody
 PLANE_SETTINGS = (  # on which the plane depends
     *("estimator", "parity", "distance", "attribute_estimator"),
     *("cv", "coin", "max_iter", "tol", "random_state"),
@@ -66,7 +68,7 @@ class Plane:
     models: BaseModels
     coin: Coin | None
     basis: PlaneBasis
-    checksum: str  # of what was given to fit
+    checksum: str | None  # of what was given to fit
 
 
 class RepairSurface(NamedTuple):
@@ -77,7 +79,7 @@ class RepairSurface(NamedTuple):
     x, y : ndarray of shape (m,)
         The grid: risks, and values of the other coordinate.
     risk : ndarray of shape (m, m)
-        The repaired risk, one row for each y.
+        The repaired risk, one row for each y; NaN farther from everybody than a twentieth of the axes.
     people : ndarray of shape (n, 2)
         Places of people.
     names : pair of str
@@ -112,7 +114,7 @@ class BlindRepair(FairClassifier):
         "gap", "histogram", "gaussian", or an instance with its own settings. ``GapDistance(power=8)`` keeps
         more AUC at a given max gap and takes longer.
     eta : float, default=1.0
-        Weight of the penalty. 0 is the calibrated base model and needs no ``sensitive_features``. See
+        Weight of the penalty. 0 needs no ``sensitive_features``: it is the base model, calibrated. See
         :class:`~evenrisk.FairLogisticRegression`; :class:`~evenrisk.BudgetSearchCV` finds it.
     attribute_estimator : classifier, columns of X or None, default=None
         Any classifier of the group with `predict_proba`; None is a copy of `estimator`. Under a rule that
@@ -285,7 +287,7 @@ class BlindRepair(FairClassifier):
         if np.ndim(etas) != 1 or not len(etas):
             raise ArgumentError("etas", f"must be a sequence of at least 1 number, got {etas!r}")
         etas = [float(check_number("etas", eta, low=0)) for eta in etas]
-        strictest = clone(self).set_params(eta=max(etas))
+        strictest = copy(self).set_params(eta=max(etas))
         data = strictest._check_rows(X, y, sample_weight, sensitive_features)
         plane = strictest._plane(data)
         models = fit_path(plane.rows, plane.basis, self._plane_model(), etas)
@@ -339,8 +341,15 @@ class BlindRepair(FairClassifier):
             plane = self._plane(data)
             (model,) = fit_path(plane.rows, plane.basis, self._plane_model(), [float(self.eta)])
             self._store_fit(plane, model)
-        g = model.decision_function(plane.rows.features(plane.basis))
-        return distill(estimator, data.drop_zero_weights().X, plane.rows.data, g, self._parity, plane.how)
+            seeded = with_seeds(estimator, self.random_state, check_random_state(self.random_state))
+
+            def raw_scores(rows: np.ndarray) -> np.ndarray:
+                some = plane.rows.take(rows)
+                (model,) = fit_path(some, plane.basis, self._plane_model(), [float(self.eta)])
+                return model.decision_function(plane.rows.features(plane.basis))
+
+            X = data.drop_zero_weights().X
+            return distill(seeded, X, plane.rows.data, raw_scores, self._parity, plane.how)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the repaired raw score of each row.
@@ -398,7 +407,7 @@ class BlindRepair(FairClassifier):
         return self.plane_model_.predict_proba(self._basis(log_odds(given), c))[:, 1]
 
     def surface(self, X: Any, *, coordinate: str | None = None, n_points: int = 120) -> RepairSurface:
-        """Return the repaired risk over the risk and one probability, as far as the rows of X reach.
+        """Return the repaired risk over the risk and one probability, where the rows of X are.
 
         Parameters
         ----------
@@ -416,7 +425,7 @@ class BlindRepair(FairClassifier):
             The grid, the risks on it, and the people.
         """
         check_is_fitted(self)
-        check_number("n_points", n_points, low=2, whole=True)
+        n_points = int(check_number("n_points", n_points, low=2, whole=True))
         if len(self.place_names_) < 2:
             raise ValueError(
                 "a BlindRepair must be fitted with `sensitive_features` to have a plane, got none"
@@ -431,7 +440,12 @@ class BlindRepair(FairClassifier):
         grid = np.tile(np.median(places, axis=0), (n_points * n_points, 1))
         grid[:, 0], grid[:, j] = np.tile(x, n_points), np.repeat(y, n_points)
         risk = self.risk_at(grid).reshape(n_points, n_points)
-        return RepairSurface(x, y, risk, places[:, [0, j]], (names[0], shown))
+        people = places[:, [0, j]]
+        far = _distance_to_people(grid[:, [0, j]], people).reshape(risk.shape) > FAR
+        return RepairSurface(x, y, np.where(far, np.nan, risk), people, (names[0], shown))
+
+    def __sklearn_clone__(self) -> Self:
+        return clone_with_fitted_models(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -455,7 +469,7 @@ class BlindRepair(FairClassifier):
         if self.attribute_estimator is not None:
             for each in self._attribute_sources():
                 _check_source("attribute_estimator", each, prefit=is_prefit(self.cv))
-        elif not hasattr(self.estimator, "fit") or is_prefit(self.cv):
+        elif not self._can_copy():
             why = "cv='prefit'" if is_prefit(self.cv) else f"a score column, {self.estimator!r}"
             if self.eta > 0:
                 raise ValueError(
@@ -463,9 +477,21 @@ class BlindRepair(FairClassifier):
                     "a model of the group"
                 )
 
+    def _can_copy(self) -> bool:
+        """Whether a copy of the model of the label can be a model of the group."""
+        return hasattr(self.estimator, "fit") and not is_prefit(self.cv)
+
     def _attribute_sources(self) -> list[Any]:
         given = self.attribute_estimator
-        return list(given.values()) if isinstance(given, dict) else [given]
+        if not isinstance(given, dict):
+            return [given]
+        if not (is_prefit(self.cv) and self._parity.needs_label):
+            raise ArgumentError(
+                "attribute_estimator",
+                "must be a dict only with cv='prefit' and a parity that compares people of the same label, "
+                f"got one with cv={self.cv!r:.40} and {self._parity.name}",
+            )
+        return list(given.values())
 
     def _why_groups(self) -> str:
         return f"when eta > 0, got None with eta={self.eta}" if self.eta > 0 else ""
@@ -482,7 +508,7 @@ class BlindRepair(FairClassifier):
         """Fit the base models and place every row by models that have not seen it."""
         given = checksum_of(data, {name: getattr(self, name) for name in PLANE_SETTINGS})
         kept = getattr(self, "_kept_plane", None)
-        if self.warm_start and kept is not None and kept.checksum == given:
+        if self.warm_start and kept is not None and given is not None and kept.checksum == given:
             return kept
         rng = check_random_state(self.random_state)
         how = self._cross_fitting(data, rng)
@@ -530,8 +556,8 @@ class BlindRepair(FairClassifier):
     def _group_models(
         self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
     ) -> list[FittedSource]:
-        if data.groups is None:
-            return []
+        if data.groups is None or (self.attribute_estimator is None and not self._can_copy()):
+            return []  # the second at eta = 0 only
         given = self.estimator if self.attribute_estimator is None else self.attribute_estimator
         n_groups = len(data.groups.labels)
         if not (hasattr(given, "fit") or isinstance(given, dict)):
@@ -594,16 +620,25 @@ class BlindRepair(FairClassifier):
 
     def _place_names(self, plane: Plane) -> list[str]:
         risk, data = plane.models.risk, plane.rows.data
-        named = f"rank of {risk.name!r}" if isinstance(risk, ScoreColumn) else f"risk of {data.classes[1]}"
-        if data.groups is None:
+        named = (
+            f"rank of {risk.name!r}" if isinstance(risk, ScoreColumn) else f"risk, P(y = {data.classes[1]})"
+        )
+        if data.groups is None or not plane.models.groups:
             return [named]
         groups = [name for k, name in enumerate(data.groups.names) if k != plane.models.largest_group]
         among = [""]
-        if len(plane.models.groups) > 1 or self._parity.needs_label:
+        if self._parity.needs_label and all(hasattr(each, "fit") for each in self._label_models()):
             strata = np.asarray(self._parity.stratum(np.array([0, 1])))
             labels = [label for label in self._labels() if label is not None]
             among = [f" among {self._parity.strata[strata[label]]}" for label in labels]
         return [named, *(f"probability of {name}{each}" for each in among for name in groups)]
+
+    def _label_models(self) -> list[Any]:
+        """Return what has a fit for each label compared; [None] where one fitted model serves all."""
+        given = self.estimator if self.attribute_estimator is None else self.attribute_estimator
+        if isinstance(given, dict):
+            return list(given.values())
+        return [None if is_prefit(self.cv) else given]
 
     def _store_fit(self, plane: Plane, model: FairLogisticRegression) -> None:
         """Set the fitted attributes."""
@@ -622,9 +657,17 @@ class BlindRepair(FairClassifier):
         self._store_labels(plane.rows.data)
 
 
+def _distance_to_people(points: np.ndarray, people: np.ndarray) -> np.ndarray:
+    """Return how far each point (n, 2) is from the nearest person, in units of the axes."""
+    extent = np.ptp(people, axis=0)
+    extent[extent == 0] = 1
+    return KDTree(people / extent).query(points / extent)[0]
+
+
 def _check_source(role: str, given: Any, *, prefit: bool) -> None:
     """Check that a base model is a classifier, or names columns of X."""
-    named = isinstance(given, (str, int, np.integer, list)) and not isinstance(given, bool)
+    names = (str, int, np.integer) if role == "estimator" else (str, int, np.integer, list)
+    named = isinstance(given, names) and not isinstance(given, bool)
     if not (named or hasattr(given, "fit")):
         raise ArgumentError(role, f"must be a classifier or the name of a column of X, got {given!r:.80}")
     if not named:

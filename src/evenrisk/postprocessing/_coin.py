@@ -23,6 +23,8 @@ from evenrisk.postprocessing._quantiles import Quantiles
 RANKS = 256  # points of the distribution function
 SMALL_CROWD = 0.01  # of all rows; smaller crowds are not looked at
 SMALL_GAP = 0.02  # that a crowd may leave without a warning
+EXPECTED = 10  # people of a cell in a crowd, at least, if groups did not matter: fewer say nothing
+FALSE_ALARMS = 0.003  # chance of a warning where groups do not differ, over all comparisons
 
 
 class Coin:
@@ -34,14 +36,20 @@ class Coin:
 
     def __init__(self, X: Any, weight: np.ndarray, seed: int) -> None:
         self.seed = seed
-        columns = _columns(X)
+        self.words = None
+        columns = self._columns(X)
+        self.words = [place for place, _, _ in columns.others]
         self.mean, self.scale = columns.mean_and_scale(weight)
         self.direction = np.random.default_rng(seed).standard_normal(len(self.mean))
         self.distribution = Quantiles.of(self._project(columns), weight, most=RANKS)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the number of each row (n,)."""
-        return self.distribution.share(self._project(_columns(X)))
+        return self.distribution.share(self._project(self._columns(X)))
+
+    def _columns(self, X: Any) -> _Columns:
+        """Split X as the training rows were split, whatever the types of its columns are now."""
+        return _columns(X, self.words)
 
     def _project(self, columns: _Columns) -> np.ndarray:
         return columns.project(self.mean, self.direction / self.scale) + columns.words(self.seed)
@@ -89,24 +97,37 @@ class _Columns:
         return total
 
 
-def _columns(X: Any) -> _Columns:
-    """Split X, of any kind that a classifier takes, into numbers and other values."""
+def _columns(X: Any, words: list[int] | None = None) -> _Columns:
+    """Split X, of any kind that a classifier takes, into numbers and other values.
+
+    `words` are the places of the columns of other values; None where their types tell.
+    """
     if sparse.issparse(X):
-        return _Columns(X.tocsr().astype(np.float64), [])
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        Z = X.tocsr().astype(np.float64)
+        Z.data[~np.isfinite(Z.data)] = 0  # a missing number counts as 0 there, which most numbers are
+        return _Columns(Z, [])
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" and not words:
         return _Columns(X.astype(np.float64), [])
     import pandas as pd
 
     frame = pd.DataFrame(X)
     numbers, others = [], []
     for place, (_, column) in enumerate(frame.items()):
-        if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
+        kind = pd.api.types
+        numeric = kind.is_numeric_dtype(column.dtype) and not kind.is_complex_dtype(column.dtype)
+        if numeric if words is None else place not in words:
+            column = column if numeric else pd.to_numeric(column, errors="coerce")
             numbers.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
         else:
-            codes, values = pd.factorize(column.astype(object).where(column.notna(), "missing").astype(str))
+            codes, values = pd.factorize(column.astype(object).where(column.notna(), "missing").map(_text))
             others.append((place, codes, values.tolist()))
     table = np.column_stack(numbers) if numbers else np.zeros((len(frame), 0))
     return _Columns(table, others)
+
+
+def _text(value: Any) -> str:
+    """Return a value as text, 1 and 1.0 as the same."""
+    return repr(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
 
 
 def _weight(seed: int, place: int, value: str) -> float:
@@ -129,14 +150,17 @@ def warn_of_crowd(V: np.ndarray, c: np.ndarray | None, data: TrainingData, parit
     in_cell = data.cells.code >= 0
     cell, weight = data.cells.code[in_cell], data.weight[in_cell]
     mass, squares = (np.bincount(cell, w, data.cells.n_cells) for w in (weight, weight**2))
+    n_effective = mass**2 / squares
+    beyond = -ndtri(FALSE_ALARMS / 2 / max(1, len(crowds) * len(data.cells.pairs)))  # standard errors
     left, found = SMALL_GAP, None
     for crowd in crowds:
         here = places[in_cell] == crowd
         share = np.bincount(cell[here], weight[here], data.cells.n_cells) / mass
         for i, j in data.cells.pairs:
             between = (mass[i] * share[i] + mass[j] * share[j]) / (mass[i] + mass[j])
-            noise = np.sqrt(between * (1 - between) * (squares[i] / mass[i] ** 2 + squares[j] / mass[j] ** 2))
-            if abs(share[i] - share[j]) > max(2 * left, 3 * noise):
+            noise = np.sqrt(between * (1 - between) * (1 / n_effective[i] + 1 / n_effective[j]))
+            enough = between * min(n_effective[i], n_effective[j]) >= EXPECTED
+            if enough and abs(share[i] - share[j]) > max(2 * left, beyond * noise):
                 left, found = abs(share[i] - share[j]) / 2, (share[i], names[i], share[j], names[j])
     if found is None:
         return

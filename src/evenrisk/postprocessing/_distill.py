@@ -1,18 +1,21 @@
 """One plain model that imitates a repaired score.
 
 The target of a training row is its repaired score out of fold, so the imitation does not learn what the base
-models know of their rows by heart.
+models know of their rows by heart. What is reported comes from the same folds: for each of them, the plane
+model and the imitation are fitted to the other rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
 
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import ArgumentError
@@ -21,10 +24,9 @@ from evenrisk.metrics import threshold_profile
 from evenrisk.parity import Parity
 from evenrisk.postprocessing._base_models import (
     CrossFitting,
-    cross_fit,
+    fit_with_weights,
     takes_weights,
     warn_of_weights_left_out,
-    weight_argument,
 )
 from evenrisk.postprocessing._quantiles import Quantiles
 
@@ -67,7 +69,6 @@ class _Imitation:
 
     estimator: Any
     X: Any
-    g: np.ndarray  # (n,)
     weight: np.ndarray  # (n,)
     classes: np.ndarray  # (2,)
 
@@ -76,27 +77,36 @@ class _Imitation:
         """Whether the estimator learns risks instead of raw scores."""
         return is_classifier(self.estimator)
 
-    def fit(self, rows: np.ndarray) -> Any:
-        """Return a copy of the estimator fitted to some rows."""
-        model = clone(self.estimator)
-        g, weight = self.g[rows], self.weight[rows]
+    def fit(self, rows: np.ndarray, g: np.ndarray) -> Any:
+        """Return a copy of the estimator fitted to some of the scores g (n,)."""
+        g, weight = g[rows], self.weight[rows]
         if not self.is_classifier:
-            return model.fit(_safe_indexing(self.X, rows), g, **weight_argument(model, weight))
+            return fit_with_weights(self.estimator, _safe_indexing(self.X, rows), g, weight)
         # everybody twice, once with each label, weighted by the label's probability
         twice = np.concatenate([rows, rows])
         labels = np.repeat(self.classes, len(rows))
         soft = np.concatenate([weight * expit(-g), weight * expit(g)])
-        return model.fit(_safe_indexing(self.X, twice), labels, **weight_argument(model, soft))
+        return fit_with_weights(self.estimator, _safe_indexing(self.X, twice), labels, soft)
 
-    def predict(self, model: Any, X: Any) -> np.ndarray:
-        """Return the scores of rows (n,), in the order of the raw scores."""
-        return np.asarray(model.predict_proba(X)[:, 1] if self.is_classifier else model.predict(X), float)
+    def predict(self, model: Any, rows: np.ndarray) -> np.ndarray:
+        """Return the scores of some rows, in the order of the raw scores."""
+        X = _safe_indexing(self.X, rows)
+        score = np.asarray(model.predict_proba(X)[:, 1] if self.is_classifier else model.predict(X), float)
+        if score.shape != (len(rows),) or not np.isfinite(score).all():
+            raise ArgumentError(
+                "estimator",
+                f"must predict one finite number for each of {len(rows)} rows, got shape {score.shape}"
+                + ("" if np.isfinite(score).all() else " with NaN or infinity"),
+            )
+        return score
 
 
 def check_imitator(estimator: Any) -> None:
     """Refuse what cannot learn a score."""
     if isinstance(estimator, type):
         raise ArgumentError("estimator", f"must be an instance, got the class {estimator.__name__}")
+    if not hasattr(estimator, "fit"):
+        raise ArgumentError("estimator", f"must be a regressor or a classifier, got {estimator!r:.80}")
     needed = "predict_proba" if is_classifier(estimator) else "predict"
     if not (hasattr(estimator, "fit") and hasattr(estimator, needed)):
         raise ArgumentError(
@@ -111,23 +121,39 @@ def check_imitator(estimator: Any) -> None:
 
 
 def distill(
-    estimator: Any, X: Any, data: TrainingData, g: np.ndarray, parity: Parity, how: CrossFitting
+    estimator: Any,
+    X: Any,
+    data: TrainingData,
+    raw_scores: Callable[[np.ndarray], np.ndarray],
+    parity: Parity,
+    how: CrossFitting,
 ) -> Distillation:
-    """Fit a copy of the estimator to the raw scores g (n,) of the rows of X, all of positive weight."""
+    """Fit a copy of the estimator to raw scores of the rows of X, all of positive weight.
+
+    `raw_scores` takes the numbers of the rows that the plane model is fitted to, and returns g (n,).
+    """
     assert data.groups is not None
     warn_of_weights_left_out("estimator", estimator, data.weight)
-    imitation = _Imitation(estimator, X, g, data.weight, data.classes)
-    model, unseen = cross_fit(imitation.fit, imitation.predict, X, how)
+    imitation = _Imitation(estimator, X, data.weight, data.classes)
+
+    def hold_out(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        g = raw_scores(train)
+        return g[test], imitation.predict(imitation.fit(train, g), test)
+
+    parts = Parallel(n_jobs=how.n_jobs)(delayed(hold_out)(train, test) for train, test in how.folds)
+    order = np.argsort(np.concatenate([test for _, test in how.folds]))
     groups = data.groups.labels[data.groups.code]
 
-    def measure(score: np.ndarray) -> HeldOutQuality:
-        rank = _rank_within_folds(score, data.weight, how)
+    def measure(parts: Sequence[np.ndarray]) -> HeldOutQuality:
+        rank = _rank_within_folds(np.concatenate(parts)[order], data.weight, how)
         profile = threshold_profile(
             data.y, rank, sensitive_features=groups, parity=parity, sample_weight=data.weight
         )
         return HeldOutQuality(auc(rank, data.y, data.weight), profile.max_gap)
 
-    return Distillation(model, measure(g), measure(unseen))
+    everybody = np.arange(len(data.y))
+    model = imitation.fit(everybody, raw_scores(everybody))
+    return Distillation(model, *(measure(each) for each in zip(*parts, strict=True)))
 
 
 def _rank_within_folds(score: np.ndarray, weight: np.ndarray, how: CrossFitting) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,12 @@ class PlaneRows:
     def features(self, basis: PlaneBasis, rows: Any = slice(None)) -> np.ndarray:
         """Return the basis functions of some rows."""
         return basis(self.V[rows], None if self.c is None else self.c[rows])
+
+    def take(self, rows: np.ndarray) -> PlaneRows:
+        """Return the rows with these numbers."""
+        c = None if self.c is None else self.c[rows]
+        data = replace(replace(self.data, X=self.V).take(rows), X=None)
+        return PlaneRows(data, self.V[rows], c, self.half[rows])
 
     def objective(self, distance: Distance, eta: float, rows: Any = slice(None)) -> ScoreObjective:
         """Return mean loss + η·E_f as a function of the scores of some rows."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from sklearn.utils import check_random_state
+
+from evenrisk._validation import ArgumentError, check_number
 from evenrisk.distances import Distance
 from evenrisk.model_selection import tradeoff_path
 from evenrisk.postprocessing._aware import BarycenterRepair
+from evenrisk.postprocessing._base_models import check_classifier
 from evenrisk.postprocessing._blind import BlindRepair
 from evenrisk.postprocessing._repaired_classifier import RepairedClassifier
 
@@ -81,10 +86,19 @@ def price_of_blindness(
     """
     import pandas as pd
 
+    # drawn once, and folds are listed once: all are measured on the same people
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    cv = list(cv) if isinstance(cv, Iterator) else cv
+    for name, values in (("etas", etas), ("strengths", strengths)):
+        if np.ndim(values) != 1 or not len(values):
+            raise ArgumentError(name, f"must be a sequence of at least 1 number, got {values!r:.60}")
+    if any(not 0 <= float(check_number("strengths", each, low=0)) <= 1 for each in strengths):
+        raise ArgumentError("strengths", f"must be numbers from 0 to 1, got {strengths!r:.60}")
+    check_classifier("estimator", estimator, prefit=False)
     rows: dict[str, Any] = {"X": X, "y": y, "sensitive_features": sensitive_features}
-    how = {"sample_weight": sample_weight, "cv": cv, "n_jobs": n_jobs, "random_state": random_state}
-    aware = RepairedClassifier(estimator, BarycenterRepair(), random_state=random_state)
-    blind = BlindRepair(estimator, distance=distance, random_state=random_state)
+    how = {"sample_weight": sample_weight, "cv": cv, "n_jobs": n_jobs, "random_state": seed}
+    aware = RepairedClassifier(estimator, BarycenterRepair(), random_state=seed)
+    blind = BlindRepair(estimator, distance=distance, random_state=seed)
     moved = tradeoff_path(aware, **rows, etas=[0, *strengths], name=AWARE, **how)
     plain = moved[:1].assign(method=PLAIN)  # strength 0 moves nothing
     repaired = tradeoff_path(blind, **rows, etas=etas, name=BLIND, **how)

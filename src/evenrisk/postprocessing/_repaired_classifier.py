@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
 from evenrisk._validation import ArgumentError, MissingSensitiveFeatures, check_flag
 from evenrisk.parity import PARITIES
-from evenrisk.postprocessing._aware import BarycenterRepair
+from evenrisk.postprocessing._aware import BarycenterRepair, HistogramMatcher
 from evenrisk.postprocessing._base_models import (
     Classifier,
     CrossFitting,
@@ -22,11 +22,15 @@ from evenrisk.postprocessing._base_models import (
     check_classifier,
     check_rows_per_fold,
     checksum_of,
+    clone_with_fitted_models,
     cross_fit_classifier,
     is_prefit,
     rows_as_given,
+    warn_of_weights_left_out,
     with_seeds,
 )
+
+SMALLEST = 1e-15  # risks nearer to 0 have its log-odds, which are finite
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Risks:
     risk: np.ndarray  # (n,) of people it has not seen
     groups: np.ndarray  # (n,)
     weight: np.ndarray  # (n,)
-    checksum: str  # of what was given to fit
+    checksum: str | None  # of what was given to fit
 
 
 class RepairedClassifier(FairClassifier):
@@ -144,6 +148,12 @@ class RepairedClassifier(FairClassifier):
             risks = self._risks(data)
             repair = BarycenterRepair() if self.repair is None else clone(self.repair)
             self.repair_ = repair.fit(risks.risk, sensitive_features=risks.groups, sample_weight=risks.weight)
+            moved = self.repair_.transform(risks.risk, sensitive_features=risks.groups)
+            if not (moved.min() >= 0 and moved.max() <= 1):
+                raise ArgumentError(
+                    "repair",
+                    f"must move risks to [0, 1], got scores from {moved.min():g} to {moved.max():g}",
+                )
             self._classifier, self.estimator_ = risks.classifier, risks.classifier.model
             forget(self, "_kept_risks")
             if self.warm_start:
@@ -166,7 +176,8 @@ class RepairedClassifier(FairClassifier):
         ndarray of shape (n,)
             Positive where the positive class is predicted.
         """
-        return logit(self._repaired(X, sensitive_features))
+        s = self._repaired(X, sensitive_features)
+        return logit(np.clip(s, SMALLEST, 1 - np.finfo(float).eps))
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return 1 − s and the repaired risk s for each row.
@@ -204,6 +215,9 @@ class RepairedClassifier(FairClassifier):
         positive = self._repaired(X, sensitive_features) > 0.5
         return self.classes_[positive.astype(np.intp)]
 
+    def __sklearn_clone__(self) -> Self:
+        return clone_with_fitted_models(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
@@ -224,7 +238,7 @@ class RepairedClassifier(FairClassifier):
         settings = {name: getattr(self, name) for name in ("estimator", "cv", "random_state")}
         given = checksum_of(data, settings)
         kept = getattr(self, "_kept_risks", None)
-        if self.warm_start and kept is not None and kept.checksum == given:
+        if self.warm_start and kept is not None and given is not None and kept.checksum == given:
             return kept
         if is_prefit(self.cv):
             data = data.drop_zero_weights()
@@ -238,6 +252,7 @@ class RepairedClassifier(FairClassifier):
             everybody = np.ones(len(data.y), dtype=bool)
             target = Target("estimator", data.classes[data.y], data.classes, everybody)
             estimator = with_seeds(self.estimator, self.random_state, rng)
+            warn_of_weights_left_out("estimator", estimator, data.weight)
             fitted = cross_fit_classifier(estimator, data.X, target, data.weight, how)
             assert isinstance(fitted.source, Classifier)
             classifier, unseen = fitted.source, fitted.unseen
@@ -247,7 +262,7 @@ class RepairedClassifier(FairClassifier):
     def _check_parameters(self) -> None:
         check_flag("warm_start", self.warm_start)
         check_classifier("estimator", self.estimator, prefit=is_prefit(self.cv))
-        if self.repair is not None and not hasattr(self.repair, "transform"):
+        if self.repair is not None and not isinstance(self.repair, (BarycenterRepair, HistogramMatcher)):
             raise ArgumentError(
                 "repair", f"must be a BarycenterRepair, a HistogramMatcher or None, got {self.repair!r:.80}"
             )
