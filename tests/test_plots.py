@@ -16,9 +16,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
-from evenrisk import FairLogisticRegression, plots
-from evenrisk.metrics import NoiseFloor, risk_distribution, threshold_profile
-from evenrisk.plots import ParityCurveDisplay, RiskDistributionDisplay, TradeoffDisplay
+from evenrisk import BlindRepair, FairLogisticRegression, plots
+from evenrisk.metrics import NoiseFloor, quality_at_gap, risk_distribution, threshold_profile
+from evenrisk.plots import (
+    ParityCurveDisplay,
+    PriceOfBlindnessDisplay,
+    RepairPlaneDisplay,
+    RiskDistributionDisplay,
+    TradeoffDisplay,
+)
 from evenrisk.plots._draw import COLUMNS, envelope
 from optional import need
 from worlds import world
@@ -647,6 +653,64 @@ def test_tradeoff_can_be_drawn_again(tmp_path):
     display.figure_.savefig(tmp_path / "one.png")
     display.plot().figure_.savefig(tmp_path / "two.png")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+
+
+PATHS = pd.DataFrame(
+    {
+        "method": ["plain", "blind_1", "blind_1", "$aware$"],
+        "max_gap": [0.3, 0.2, 0.08, 0.04],
+        "auc": [0.8, 0.75, 0.7, 0.79],
+        "accuracy": [0.7, 0.66, 0.6, 0.69],
+    }
+)
+
+
+@pytest.mark.parametrize("quality", ["auc", "accuracy"])
+def test_the_price_of_blindness_shows_paths_and_their_table(quality):
+    display = PriceOfBlindnessDisplay.from_frame(PATHS, gaps=[0.1, 0.05], quality=quality)
+    pd.testing.assert_frame_equal(display.table_, quality_at_gap(PATHS, [0.1, 0.05], quality=quality))
+    drawn = [line for line in display.ax_.lines if line.get_gid() == "tradeoff"]
+    for line, (_, path) in zip(drawn, PATHS.groupby("method", sort=False), strict=True):
+        assert line.get_xydata().tolist() == path[["max_gap", quality]].to_numpy().tolist()
+    upright = [line.get_xdata()[0] for line in display.ax_.lines if line.get_linestyle() == ":"]
+    assert upright == [0.1, 0.05]
+    assert legend(display.ax_) == ["plain", "blind_1", r"\$aware\$"]
+    assert display.ax_.get_ylabel() == {"auc": "AUC", "accuracy": "accuracy"}[quality]
+    assert "demographic parity" in display.ax_.get_xlabel()
+
+
+@pytest.fixture(scope="module")
+def repair():
+    model = BlindRepair(LogisticRegression(), eta=3, random_state=0)
+    return model.fit(WORLD.X, WORLD.y, sensitive_features=GROUP)
+
+
+@pytest.mark.parametrize("coordinate", [None, "probability of red"])
+def test_the_plane_shows_the_surface_and_the_people(repair, coordinate):
+    surface = repair.surface(WORLD.X, coordinate=coordinate)
+    settings = {"sensitive_features": GROUP, "coordinate": coordinate}
+    display = RepairPlaneDisplay.from_estimator(repair, WORLD.X, **settings, levels=[0.4, 0.6])
+    assert display.contours_.levels.tolist() == [0.4, 0.6]
+    np.testing.assert_array_equal(np.ma.filled(display.contours_.zmax, np.nan), np.nanmax(surface.risk))
+    shown = legend(display.ax_)
+    for name, points in zip(shown, display.points_, strict=True):
+        np.testing.assert_array_equal(points.get_offsets(), surface.people[name == GROUP])
+    assert shown == ["blue", "green", "red"]
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == surface.names
+    assert display.ax_.get_xlim() == (surface.x[0], surface.x[-1])
+    assert display.ax_.get_ylim() == (surface.y[0], surface.y[-1])
+
+
+def test_the_plane_draws_some_of_many_people_and_needs_no_groups(repair):
+    people = np.tile(WORLD.X, (6, 1))
+    display = RepairPlaneDisplay.from_estimator(repair, people, cmap="viridis")
+    (points,) = display.points_
+    assert 1000 < len(points.get_offsets()) <= 1500
+    assert display.ax_.get_legend() is None
+    with pytest.raises(ValueError, match="`estimator` must be a fitted BlindRepair, got LogisticRegression"):
+        RepairPlaneDisplay.from_estimator(LogisticRegression(), people)
+    with pytest.raises(ValueError, match="sensitive_features"):
+        RepairPlaneDisplay.from_estimator(repair, people, sensitive_features=GROUP)
 
 
 def test_plots_compute_nothing():

@@ -618,6 +618,11 @@ class OutOfRange(LogisticRegression):
         ),
         ({"estimator": 0, "attribute_estimator": [1]}, r"`attribute_estimator` must give probabilities in"),
         ({"estimator": 0, "attribute_estimator": [1, 2, 3]}, "one column of X for each of 2 groups, got 3"),
+        ({"estimator": [0]}, r"must be a classifier or the name of a column of X, got \[0\]"),
+        (
+            {"attribute_estimator": {0: LogisticRegression()}},
+            "must be a dict only with cv='prefit' and a par",
+        ),
         ({"eta": -1}, "`eta` must be a finite number of at least 0, got -1"),
         ({"coin": "yes"}, "`coin` must be True or False, got 'yes'"),
     ],
@@ -753,6 +758,10 @@ def test_a_classifier_is_repaired_with_the_group_at_prediction(rows, others):
         assert roc_auc_score(others[1][in_group], s[in_group]) == pytest.approx(
             roc_auc_score(others[1][in_group], base[in_group])
         )
+    with pytest.raises(MissingSensitiveFeatures, match="to fit and to predict, or fit the classifier itself"):
+        clone(repaired).fit(X, y)
+    decided = repaired.predict(X, sensitive_features=a)
+    assert repaired.score(X, y, sensitive_features=a) == (decided == y).mean()
     with pytest.raises(MissingSensitiveFeatures, match="`sensitive_features` is required to predict"):
         repaired.predict(X)
     with pytest.raises(ValueError, match="got 7 too"):
@@ -1090,3 +1099,60 @@ def test_a_float_names_a_group_of_floats():
     groups = np.where(a == "b", 1.0, 0.0)
     matched = HistogramMatcher(1.0).fit_transform(s, sensitive_features=groups)
     assert matched[a == "b"] == pytest.approx(s[a == "b"])
+
+
+def test_more_input_that_is_refused_by_name(rows, others):
+    X, y, a = (each[:600] for each in rows)
+    risk, group = LogisticRegression().fit(*others[:2]), LogisticRegression().fit(others[0], others[2])
+    three = LogisticRegression().fit(X, np.arange(600) % 3)
+    fitted = {"cv": "prefit", "attribute_estimator": group}
+    with pytest.raises(
+        ValueError, match=r"`estimator` must predict a probability for each of 0, 1, got an a"
+    ):
+        BlindRepair(three, **fitted).fit(X, y, sensitive_features=a)
+    with pytest.raises(ValueError, match="must be a classifier with predict_proba, got str"):
+        BlindRepair(risk, "equalized_odds", cv="prefit", attribute_estimator={0: "a", 1: "b"}).fit(
+            X, y, sensitive_features=a
+        )
+    columns = np.column_stack([X, np.full((600, 2), 0.4)])
+    with pytest.raises(
+        ValueError, match=r"columns whose probabilities add up to 1 in each row, got 0\.8 in r"
+    ):
+        BlindRepair(LogisticRegression(), attribute_estimator=[4, 5]).fit(columns, y, sensitive_features=a)
+    with pytest.raises(ValueError, match="`X` must have one row for each person, got None"):
+        BlindRepair(LogisticRegression()).fit(None, y, sensitive_features=a)
+    s, names = two_normals((300, 200))
+    stronger = BarycenterRepair().fit(s, sensitive_features=names).set_params(strength=5)
+    with pytest.raises(ValueError, match="`strength` must be a number from 0 to 1, got 5"):
+        stronger.transform(s, sensitive_features=names)
+    for settings, message in (
+        ({"strengths": 1}, "`strengths` must be a sequence of at least 1 number, got 1"),
+        ({"strengths": [0.5, 2]}, "`strengths` must be numbers from 0 to 1"),
+        ({"etas": []}, "`etas` must be a sequence of at least 1 number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            price_of_blindness(LogisticRegression(), X, y, a, **settings)
+    with pytest.raises(ValueError, match="`estimator` must be an instance, got the class LogisticRegression"):
+        price_of_blindness(LogisticRegression, X, y, a)
+
+
+class Watching(LogisticRegression):
+    """Keeps a sum of the rows of each fit, which tells them apart."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        Watching.seen.append(float(X.sum()))
+        return super().fit(X, y, sample_weight)
+
+
+def test_blind_and_aware_are_compared_on_the_same_people(rows):
+    X, y, a = (each[:400] for each in rows)
+    Watching.seen.clear()
+    chance = np.random.RandomState(0)
+    price_of_blindness(Watching(), X, y, a, etas=[1], strengths=[1], cv=2, random_state=chance)
+    # each outer fold: six fits of the label, aware; twelve of label and group, blind; the sixth sees all rows
+    aware, blind = Watching.seen[:12], Watching.seen[12:]
+    assert len(blind) == 24
+    assert [aware[5], aware[11]] == pytest.approx([blind[5], blind[17]])
+    assert aware[5] != pytest.approx(aware[11])

@@ -264,6 +264,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Check the constructor's arguments (in `fit`, as scikit-learn requires) and set `_parity`."""
         raise NotImplementedError
 
+    def _without_groups(self) -> str:
+        """Return what to do for a model without groups, for a message."""
+        return f"(it is not needed to predict), or set {self._plain_setting} for a plain model"
+
     def _why_groups(self) -> str:
         """Return why groups are required, for a message ("when eta > 0, got None with eta=1.0"), or ""."""
         raise NotImplementedError
@@ -305,7 +309,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         elif self._why_groups():
             raise MissingSensitiveFeatures(
                 f"`sensitive_features` is required {self._why_groups()}. Pass the group of each row to fit "
-                f"(it is not needed to predict), or set {self._plain_setting} for a plain model"
+                f"{self._without_groups()}"
             )
         present = weight > 0
         if not present.all():

@@ -26,8 +26,8 @@ def quality_at_gap(paths: Any, gaps: Sequence[float], *, quality: str = "auc") -
     Returns
     -------
     pandas.DataFrame
-        One row for each method, one column for each gap: the best quality with a gap no larger, in proportion
-        between two settings; NaN where the method does not come so low.
+        One row for each method, one column for each gap: the best quality of settings whose max gap is at
+        most that, interpolated linearly between two of them; NaN where the method never reaches it.
 
     Examples
     --------

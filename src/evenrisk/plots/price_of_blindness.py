@@ -69,7 +69,7 @@ class PriceOfBlindnessDisplay:
         return cls(paths, gaps, quality=quality).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw one line for each method, and an upright line at each gap compared.
+        """Draw one line for each method, and a vertical line at each gap compared.
 
         Parameters
         ----------

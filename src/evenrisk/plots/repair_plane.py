@@ -14,8 +14,8 @@ LEVELS = 8  # at most, of the contours
 class RepairPlaneDisplay:
     """Lines of equal repaired risk over risk and group probability, with the people among them.
 
-    Where the lines stand upright the repair only follows the risk. Where they lean, it takes the probability
-    of the group into account.
+    Where the lines are vertical the repair follows the risk alone. Where they are tilted, it takes the
+    probability of the group into account. They are for people with a coin of 0.5.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class RepairPlaneDisplay:
         estimator : BlindRepair
             Fitted, with groups.
         X : array-like, sparse matrix or data frame of shape (n, d)
-            People to show, best new ones; they set the ends of the axes. Of many, some are drawn.
+            People to show, preferably not those of `fit`; they set the ends of the axes. At most 1500 are
+            drawn.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
             Their groups, for the colours.
         coordinate : str, default=None
@@ -121,7 +122,8 @@ class RepairPlaneDisplay:
             look = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)]}
             label = None if code is None else literal(name)
             self.points_.append(ax.scatter(*shown.T, s=9, alpha=0.45, linewidths=0, label=label, **look))
-        style: dict[str, Any] = {"levels": LEVELS, "colors": "#333333", "linewidths": 1.1} | kwargs
+        color: dict[str, Any] = {} if "cmap" in kwargs else {"colors": "#333333"}
+        style: dict[str, Any] = {"levels": LEVELS, "linewidths": 1.1} | color | kwargs
         self.contours_ = ax.contour(surface.x, surface.y, surface.risk, **style)
         ax.clabel(self.contours_, fmt="%.2g", fontsize="x-small")
         ax.set_xlim(surface.x[0], surface.x[-1])

@@ -53,7 +53,7 @@ class _GroupwiseMap(BaseEstimator):
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Scores of people on whom the model was not trained: scores of its training rows are too sure.
+            Scores of people on whom the model was not trained: scores of its training rows are overconfident.
         y : None
             Not used; scikit-learn passes it.
         sensitive_features : array-like of shape (n,) or (n, m)
@@ -100,6 +100,7 @@ class _GroupwiseMap(BaseEstimator):
             reference a HistogramMatcher may give several the same one.
         """
         check_is_fitted(self)
+        self._check_parameters()
         check_alignment(scores=scores, sensitive_features=sensitive_features)
         score = check_scores(scores, name="scores")
         code = self._codes(sensitive_features, len(score))
@@ -209,7 +210,7 @@ class BarycenterRepair(_GroupwiseMap):
 class HistogramMatcher(_GroupwiseMap):
     """Moves every group's scores to the distribution of a reference: histogram matching.
 
-    Needs the group of every person at prediction. The paper names this way in its conclusion.
+    Needs the group of every person at prediction. The paper suggests it in its conclusion.
 
     Parameters
     ----------

@@ -41,6 +41,7 @@ from evenrisk.curves import auc
 from evenrisk.postprocessing._quantiles import Quantiles
 
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
+SUM_TOLERANCE = 0.01  # by which probabilities of all groups may differ from 1 in sum: columns are rounded
 MEMORISED = 0.15  # by which the AUC on a model's own rows may be above that on rows held out
 RANKS = 1024  # points of the distribution function of a score column
 
@@ -69,8 +70,8 @@ class Classifier:
         """Return P(class|x) of each row (n, k)."""
         found = np.asarray(self.model.predict_proba(X), dtype=np.float64)
         known = list(self.model.classes_)
-        missing = [each for each in self.classes.tolist() if each not in known]
-        if missing or found.ndim != 2 or found.shape[1] != len(known):
+        same = len(known) == len(self.classes) and all(each in known for each in self.classes.tolist())
+        if not same or found.ndim != 2 or found.shape[1] != len(known):
             raise ValueError(
                 f"`{self.role}` must predict a probability for each of {listed(self.classes)}, got an array "
                 f"of shape {found.shape} for {listed(known)}"
@@ -107,7 +108,15 @@ class ProbabilityColumns:
     def probabilities(self, X: Any) -> np.ndarray:
         """Return P(group|x) of each row (n, k)."""
         found = check_probabilities(numbers_of(X, self.names, "attribute_estimator"), "attribute_estimator")
-        return np.column_stack([1 - found, found]) if found.shape[1] < self.n_groups else found
+        if found.shape[1] < self.n_groups:
+            return np.column_stack([1 - found, found])
+        total = found.sum(axis=1)
+        if (off := np.abs(total - 1) > SUM_TOLERANCE).any():
+            raise ValueError(
+                "`attribute_estimator` must name columns whose probabilities add up to 1 in each row, got "
+                f"{total[off][0]:g} in row {int(off.argmax())}"
+            )
+        return found / total[:, None]
 
 
 Source = Classifier | ScoreColumn | ProbabilityColumns
@@ -351,6 +360,8 @@ def rows_as_given(model: Any, X: Any, *, reset: bool) -> Any:
         X = X.tocsr()
     if not hasattr(X, "shape"):
         X = np.asarray(X)
+        if X.ndim == 0:
+            raise ArgumentError("X", f"must have one row for each person, got {X[()]!r:.60}")
     for axis, name in enumerate(("sample", "feature")[: len(X.shape)]):
         if X.shape[axis] == 0:
             raise ValueError(

@@ -79,7 +79,7 @@ class RepairSurface(NamedTuple):
     x, y : ndarray of shape (m,)
         The grid: risks, and values of the other coordinate.
     risk : ndarray of shape (m, m)
-        The repaired risk, one row for each y; NaN farther from everybody than a twentieth of the axes.
+        The repaired risk, one row for each y; NaN where nobody is within 5 % of the axes.
     people : ndarray of shape (n, 2)
         Places of people.
     names : pair of str
@@ -94,12 +94,12 @@ class RepairSurface(NamedTuple):
 
 
 class BlindRepair(FairClassifier):
-    """Any classifier, made fair at every threshold without retraining it; predictions need X alone.
+    """Any classifier, made fair at every threshold without changing its kind; predictions need X alone.
 
     A model of the label and a model of the group place every person in a plane: risk and probability of the
-    group. A small fair logistic model in that plane gives the repaired score. No score that does not look at
-    the attribute can do better than one that depends on these numbers only, so the small model does about as
-    well as a fair model trained from scratch, in seconds, for as many eta as wanted.
+    group. A small fair logistic model in that plane gives the repaired score. If the two models were exact,
+    no score that does not look at the attribute could do better than one that depends on these numbers only.
+    So the small model does about as well as a fair model trained from scratch, for many eta in seconds.
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ class BlindRepair(FairClassifier):
         "gap", "histogram", "gaussian", or an instance with its own settings. ``GapDistance(power=8)`` keeps
         more AUC at a given max gap and takes longer.
     eta : float, default=1.0
-        Weight of the penalty. 0 needs no ``sensitive_features``: it is the base model, calibrated. See
+        Weight of the penalty. 0 needs no ``sensitive_features`` and leaves the base model's order nearly as
+        it is. See
         :class:`~evenrisk.FairLogisticRegression`; :class:`~evenrisk.BudgetSearchCV` finds it.
     attribute_estimator : classifier, columns of X or None, default=None
         Any classifier of the group with `predict_proba`; None is a copy of `estimator`. Under a rule that
@@ -122,13 +123,13 @@ class BlindRepair(FairClassifier):
         column of X with the probability of the second of two groups, or a list of columns, one for each group
         in sorted order. With ``cv="prefit"`` also a dict from label to fitted classifier.
     cv : int, splitter, iterable or "prefit", default=5
-        Folds for predictions of rows that a base model has not seen: their number, each with its share of
-        every label in every group, or what scikit-learn takes; every row must be held out once. "prefit": the
+        Folds for predictions of rows that a base model has not seen: their number, stratified by label and
+        group, or any of scikit-learn's splitters; every row must be held out once. "prefit": the
         base models are fitted already, and the rows given to `fit` are new to them.
     coin : bool, default=True
-        Whether people at the same place in the plane may be told apart by a fixed random projection of X.
-        Without it a crowd at one place, unequal by group, leaves a gap that no eta can close. The same X
-        always has the same score.
+        Whether people at the same place in the plane may be told apart by their coin, the rank of a random
+        projection of X that is drawn once by `fit`. Without it, many people at one place leave a gap that no
+        eta can close if the groups have different proportions there. The same X always has the same score.
     calibration : {"sigmoid", "isotonic"} or None, default=None
         One strictly increasing map of the repaired scores for all groups, so that they are risks again.
     max_iter : int, default=1000
@@ -149,14 +150,16 @@ class BlindRepair(FairClassifier):
     Attributes
     ----------
     estimator_ : classifier
-        The model of the label, fitted to all rows; not set where `estimator` is a column.
+        The model of the label, fitted to all rows (the given one with ``cv="prefit"``); not set where
+        `estimator` is a column.
     attribute_estimators_ : list of classifiers
-        The models of the group, fitted to all rows: one, or one for each label compared. They predict group
-        codes, 0, 1, … in the order of ``groups_``.
+        The models of the group: one, or one for each label compared. They are fitted to all rows and predict
+        group codes, 0, 1, … in the order of ``groups_``; with ``cv="prefit"`` they are the given ones, which
+        must predict the groups themselves (codes where several columns are crossed).
     plane_model_ : FairLogisticRegression
         The fair model of the basis functions.
     place_names_ : list of str
-        What each coordinate of the plane is: the risk, then probabilities of groups.
+        What each coordinate of the plane is: the risk, then the probabilities of all groups but the largest.
     classes_ : ndarray of shape (2,)
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
@@ -311,8 +314,8 @@ class BlindRepair(FairClassifier):
             What the model is to be. A regressor learns the repaired raw score; a classifier, whose `fit` must
             take weights, learns the repaired risk.
         X, y, sample_weight, sensitive_features
-            As in `fit`. With ``warm_start=True``, after a `fit` to the same rows, the base models are not
-            fitted again.
+            As in `fit`, but the groups are always required. With ``warm_start=True``, after a `fit` to the
+            same rows, the base models are not fitted again.
 
         Returns
         -------
@@ -387,7 +390,7 @@ class BlindRepair(FairClassifier):
         return self._models.places(rows_as_given(self, X, reset=False))
 
     def risk_at(self, places: Any) -> np.ndarray:
-        """Return the repaired risk at places of the plane, with the coin in the middle.
+        """Return the repaired risk at places of the plane, for people with a coin of 0.5.
 
         Parameters
         ----------
@@ -407,7 +410,7 @@ class BlindRepair(FairClassifier):
         return self.plane_model_.predict_proba(self._basis(log_odds(given), c))[:, 1]
 
     def surface(self, X: Any, *, coordinate: str | None = None, n_points: int = 120) -> RepairSurface:
-        """Return the repaired risk over the risk and one probability, where the rows of X are.
+        """Return the repaired risk over the risk and one probability, for people with a coin of 0.5.
 
         Parameters
         ----------
@@ -491,6 +494,8 @@ class BlindRepair(FairClassifier):
                 "must be a dict only with cv='prefit' and a parity that compares people of the same label, "
                 f"got one with cv={self.cv!r:.40} and {self._parity.name}",
             )
+        for model in given.values():
+            check_classifier("attribute_estimator", model, prefit=True)
         return list(given.values())
 
     def _why_groups(self) -> str:

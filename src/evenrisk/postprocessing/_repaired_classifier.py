@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import logit
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -48,7 +49,7 @@ class RepairedClassifier(FairClassifier):
     """Any classifier with the risks of every group moved to one distribution; predicting needs the group.
 
     The risks of people that the classifier has not seen are moved by a map such as
-    :class:`BarycenterRepair`, one for each group.
+    :class:`BarycenterRepair`, one for each group. Demographic parity only.
 
     Parameters
     ----------
@@ -99,12 +100,12 @@ class RepairedClassifier(FairClassifier):
     0.0
     """
 
-    _plain_setting: ClassVar[str] = "the estimator itself"
     keeps_base_models: ClassVar[bool] = True  # from one fit to the next with warm_start; searches look at it
     needs_groups_to_predict: ClassVar[bool] = True
     # with metadata routing on, pipelines and searches pass the groups through without a request
     __metadata_request__predict: ClassVar = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar = {"sensitive_features": True}
+    __metadata_request__score: ClassVar = {"sensitive_features": True}
     __metadata_request__decision_function: ClassVar = {"sensitive_features": True}
 
     def __init__(
@@ -215,6 +216,28 @@ class RepairedClassifier(FairClassifier):
         positive = self._repaired(X, sensitive_features) > 0.5
         return self.classes_[positive.astype(np.intp)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n, d)
+            The features.
+        y : array-like of shape (n,)
+            The labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weight of each row.
+        sensitive_features : array-like of shape (n,) or (n, m)
+            The group of each row; one that `fit` has seen.
+
+        Returns
+        -------
+        float
+            The share of rows decided right.
+        """
+        decided = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
     def __sklearn_clone__(self) -> Self:
         return clone_with_fitted_models(self)
 
@@ -270,6 +293,9 @@ class RepairedClassifier(FairClassifier):
 
     def _why_groups(self) -> str:
         return "to repair scores group by group, got None"
+
+    def _without_groups(self) -> str:
+        return "and to predict, or fit the classifier itself for a plain model"
 
     def _may_merge_rows(self) -> bool:
         return False
