@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from evenrisk.postprocessing import BlindRepair, RepairedClassifier
@@ -37,6 +38,10 @@ class Aware(RepairedClassifier):
 
     def decision_function(self, X):
         return super().decision_function(X, sensitive_features=self._groups(X))
+
+    def score(self, X, y, sample_weight=None):
+        decided = super().predict(X, sensitive_features=self._groups(X))
+        return accuracy_score(y, decided, sample_weight=sample_weight)
 
     def _groups(self, X):
         return parity_of_bytes(X) if hasattr(X, "shape") else parity_of_bytes(np.asarray(X))
