@@ -389,3 +389,21 @@ def test_the_whole_path_runs_on_torch_tensors(name, loss):
         assert theirs.value == pytest.approx(ours.value, rel=1e-9)
         assert theirs.theta == pytest.approx(ours.theta, rel=1e-4, abs=1e-5)
     assert found[1][-1] == pytest.approx(found[0][-1], rel=1e-3, abs=1e-4)
+
+
+def test_a_path_from_a_known_eta_takes_no_larger_steps_than_from_0(capsys):
+    w = world("demographic_parity", 2)
+    settings = SolverSettings("auto", tol=1e-6, max_iter=500, verbose=1)
+    scores = ScoreObjective(LOGISTIC, w.y, w.weight, Penalty(DISTANCES["gap"], w.cells()))
+    problem = LinearObjective(scores, w.X, alpha=1e-3, fit_intercept=True)
+    (start,) = eta_path(problem, [0.1], settings)
+
+    def steps(eta, **how):
+        capsys.readouterr()
+        list(eta_path(problem, [eta], settings, start.solution.theta, **how))
+        lines = capsys.readouterr().err.splitlines()
+        return [float(line.removeprefix("eta ")) for line in lines if line.startswith("eta ")]
+
+    assert steps(0.4, start_eta=0.1) == [0.4]
+    assert steps(5.0, start_eta=0.1) == pytest.approx([0.1 * 10**0.5, 1, 10**0.5, 5], rel=1e-4)
+    assert steps(5.0) == [5.0]

@@ -9,7 +9,7 @@ from evenrisk._estimator._contract import (
     distinct_rows,
     forget,
 )
-from evenrisk._estimator._path import PathPoint, eta_path, intermediate_etas
+from evenrisk._estimator._path import PathPoint, SolverSettings, eta_path, intermediate_etas
 from evenrisk._estimator._unseen import FOLDS, left_out_scores
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "FairClassifier",
     "PathPoint",
     "PenalisedClassifier",
+    "SolverSettings",
     "TrainingData",
     "all_or_nothing",
     "diagnose",

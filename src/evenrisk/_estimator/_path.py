@@ -55,9 +55,17 @@ class PathPoint(NamedTuple):
 
 
 def eta_path(
-    problem: LinearObjective, etas: Sequence[float], settings: SolverSettings, start: np.ndarray | None = None
+    problem: LinearObjective,
+    etas: Sequence[float],
+    settings: SolverSettings,
+    start: np.ndarray | None = None,
+    start_eta: float | None = None,
 ) -> Iterator[PathPoint]:
-    """Yield the minimum at each η, in ascending order, from the η = 0 fit or from `start`."""
+    """Yield the minimum at each η, in ascending order, from the η = 0 fit or from `start`.
+
+    With `start_eta`, the η of `start`, the steps from there are no larger than from 0; without, the first
+    goes straight to the first η.
+    """
     tol = max(settings.tol, 100 * problem.eps)  # float32 has no finer gradient
     minimise = _minimiser(problem, settings, 50 * problem.eps)
     nothing = np.zeros(problem.n_parameters)
@@ -65,7 +73,11 @@ def eta_path(
         start = None  # no distance has a gradient at w = 0
     theta, first, n_iter = nothing if start is None else start, None, 0
     asked = set(etas)
-    for eta in _steps(asked) if start is None else sorted(asked):
+    if start is None:
+        steps = [0.0, *_steps(asked - {0.0}, 0.0)]
+    else:
+        steps = sorted(asked) if start_eta is None else _steps(asked, start_eta)
+    for eta in steps:
         here = problem.with_eta(eta)
         exact = tol if eta in asked else max(tol, INTERMEDIATE_TOL)
         last = settings.solver if eta in asked else "auto"
@@ -93,12 +105,12 @@ def intermediate_etas(eta: float) -> list[float]:
     return found
 
 
-def _steps(asked: set[float]) -> list[float]:
-    """Return 0, then the η asked for, with others between where the next step would be too large."""
-    steps, below = [0.0], 0.0
-    for eta in sorted(asked - {0.0}):
+def _steps(asked: set[float], below: float) -> list[float]:
+    """Return the η asked for, all at least `below`, and others between where a step would be too large."""
+    steps: list[float] = []
+    for eta in sorted(asked):
         if eta > MAX_RATIO * below:
-            steps += [between for between in intermediate_etas(eta) if between > below]
+            steps += [each for each in intermediate_etas(eta) if each > below * (1 + 1e-9)]
         steps.append(eta)
         below = eta
     return steps

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -290,8 +291,35 @@ class HeldOutScorer:
     models: dict[float, list[Any]] = field(default_factory=dict)
     started_at: dict[float, float | None] = field(default_factory=dict)
 
+    @cached_property
+    def shared(self) -> Any:
+        """What the estimator fits once for all η and folds, such as `HeldOutRepair`; None if it cannot."""
+        owner = self.estimator.owner
+        if self.estimator.prefix or not hasattr(owner, "held_out"):
+            return None
+        X, y, sensitive_features, weight = self.given
+        return owner.held_out(
+            *(X, y, self.folds, weight), sensitive_features=sensitive_features, n_jobs=self.n_jobs
+        )
+
     def scores(self, eta: float) -> HeldOutScores:
         """Fit every fold and return the scores of the rows it holds out."""
+        n, weight = _num_samples(self.given.X), self.given.sample_weight
+        out = HeldOutScores(np.full(n, np.nan), np.full(n, np.nan))
+        present = np.ones(n, dtype=bool) if weight is None else weight > 0
+        if self.shared is not None:
+            with _ignore_repeated_warnings():
+                out.raw[present] = self.shared.raw_scores(eta)
+        else:
+            for (_, test), score in zip(self.folds, self._fit_folds(eta), strict=True):
+                out.raw[test] = score
+        for _, test in self.folds:
+            test = test[present[test]]
+            out.rank[test] = rank_within_fold(out.raw[test], None if weight is None else weight[test])
+        return out
+
+    def _fit_folds(self, eta: float) -> list[np.ndarray]:
+        """Fit every fold and return the scores of the rows that each holds out."""
         # the largest fitted η below, if it is near; where only base models are kept, any will do
         any_eta = self.estimator.keeps_base_models
         near = (other for other in self.models if any_eta or eta / WARM_RATIO <= other < eta)
@@ -306,26 +334,25 @@ class HeldOutScorer:
         if self.warm and self.estimator.can_start_warm:
             self.models[eta] = [model for model, _ in done]
         self.started_at[eta] = None if any_eta else before
-        n, weight = _num_samples(self.given.X), self.given.sample_weight
-        out = HeldOutScores(np.full(n, np.nan), np.full(n, np.nan))
-        for (_, test), (_, score) in zip(self.folds, done, strict=True):
-            out.raw[test] = score
-            out.rank[test] = rank_within_fold(score, None if weight is None else weight[test])
-        return out
+        return [score for _, score in done]
 
     def fit_from_scratch(self) -> None:
         """Forget the fits, and start none of the next ones from another; base models are kept."""
         self.started_at.clear()
+        if self.shared is not None:
+            self.shared.fit_from_scratch()
         if not self.estimator.keeps_base_models:
             self.models.clear()
             self.warm = False
 
-    def etas_leading_to(self, eta: float) -> list[float]:
-        """Return the η that the fits at this η came through; the first was fitted from scratch."""
+    def fitted(self, eta: float) -> Any:
+        """Return the estimator fitted to all rows, through the η that the folds' fits came through."""
+        if self.shared is not None:
+            return self.shared.fitted(eta)
         etas = [eta]
         while (before := self.started_at[etas[0]]) is not None:
             etas.insert(0, before)
-        return etas
+        return self.estimator.fit_in_turn(self.given, etas)
 
 
 def _fit_and_score(

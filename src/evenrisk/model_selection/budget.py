@@ -188,13 +188,13 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
                     f"max_gap={self.max_gap}. Pass the group of each row to fit (it is not needed to predict)"
                 )
             eta, met = 0.0, True
-            etas, path = [eta], {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
+            path = {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
+            model = estimator.fit_in_turn(given, [eta])
         else:
             rows = SearchRows.check(given, estimator, self.parity)
             search = _Search(self, estimator, rows)
             eta, met = search.find_eta()
-            etas, path, given = search.scorer.etas_leading_to(eta), search.path, rows.given
-        model = estimator.fit_in_turn(given, etas)
+            path, model = search.path, search.scorer.fitted(eta)
         self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
         self.path_ = pd.DataFrame(
             [{"eta": each} | path[each] for each in sorted(path)], columns=list(COLUMNS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import joblib
@@ -128,6 +129,11 @@ class FittedSource(NamedTuple):
     source: Source
     unseen: np.ndarray  # by models that have not seen the row
     own: np.ndarray  # by the model that is deployed
+    without: list[np.ndarray] | None = None  # as in `CrossFitted`; None: `unseen` has seen no fold
+
+    def not_seeing(self, fold: int) -> np.ndarray:
+        """Return predictions of all rows by models that have not seen this fold."""
+        return self.unseen if self.without is None else self.without[fold]
 
     @classmethod
     def of_new_rows(cls, source: Source, X: Any) -> FittedSource:
@@ -159,6 +165,7 @@ class CrossFitting:
 
     folds: list[Fold]
     n_jobs: int | None = None
+    in_pairs: bool = False  # whether folds are left out in pairs too
 
     @property
     def fold_of_row(self) -> np.ndarray:
@@ -170,7 +177,13 @@ class CrossFitting:
 
     @classmethod
     def plan(
-        cls, cv: Any, data: TrainingData, rng: np.random.RandomState, n_jobs: int | None = None
+        cls,
+        cv: Any,
+        data: TrainingData,
+        rng: np.random.RandomState,
+        n_jobs: int | None = None,
+        *,
+        in_pairs: bool = False,
     ) -> CrossFitting:
         """Make folds of the rows of positive weight, stratified by label and group."""
         n = len(data.y)
@@ -199,7 +212,20 @@ class CrossFitting:
                 )
         place = np.cumsum(data.weight > 0) - 1  # among the rows that count
         there = [[part[data.weight[part] > 0] for part in fold] for fold in folds]
-        return cls([(place[train], place[test]) for train, test in there], n_jobs)
+        return cls([(place[train], place[test]) for train, test in there], n_jobs, in_pairs)
+
+    def pairs_are_complete(self, data: TrainingData) -> bool:
+        """Whether every label and cell has rows outside any two folds; all rows of the data have weight."""
+        cell = data.y if data.groups is None else 2 * data.groups.code + data.y
+        table = np.zeros((len(self.folds), cell.max() + 1))
+        np.add.at(table, (self.fold_of_row, cell), 1)
+        present = table[:, table.any(axis=0)]
+        return all((present.sum(axis=0) > present[i] + present[j]).all() for i, j in self.pairs)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The folds that are left out together."""
+        return list(combinations(range(len(self.folds)), 2)) if self.in_pairs else []
 
 
 def _check_fold(fold: Any, n: int) -> Fold:
@@ -231,20 +257,46 @@ def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int |
             )
 
 
+class CrossFitted(NamedTuple):
+    """A model fitted to all rows, and predictions by models that were not.
+
+    `without` is for a search that holds each fold out in turn. Nothing of that fold may be in what its models
+    learn from, so its entry for fold f has predictions of *all* rows by models that have not seen fold f: of
+    the rows of another fold j by a model of the rows that are in neither. One model serves f and j.
+    """
+
+    model: Any
+    unseen: np.ndarray  # (n, k) by models that have not seen the row
+    without: list[np.ndarray] | None  # of each fold (n, k), where asked for
+
+
 def cross_fit(
     fit: Callable[[np.ndarray], Any], predict: Callable[[Any, Any], np.ndarray], X: Any, how: CrossFitting
-) -> tuple[Any, np.ndarray]:
-    """Return a model fitted to all rows, and predictions of each row by a model that has not seen it.
+) -> CrossFitted:
+    """Fit a model to all rows, and others to the rows that are left when folds are left out.
 
     `fit` makes a model of the rows with given numbers; `predict` takes a model and rows of X.
     """
+    folds, fold_of_row = how.folds, how.fold_of_row
 
-    def hold_out(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return predict(fit(train), _safe_indexing(X, test))
+    def leave_out(*left_out: int) -> np.ndarray:
+        train = folds[left_out[0]][0]
+        train = train[np.isin(train, folds[left_out[-1]][0])]
+        return predict(fit(train), _safe_indexing(X, np.flatnonzero(np.isin(fold_of_row, left_out))))
 
-    parts = Parallel(n_jobs=how.n_jobs)(delayed(hold_out)(train, test) for train, test in how.folds)
-    order = np.concatenate([test for _, test in how.folds])
-    return fit(np.arange(len(order))), np.concatenate(parts)[np.argsort(order)]
+    single = [(f,) for f in range(len(folds))]
+    pairs = how.pairs
+    parts = Parallel(n_jobs=how.n_jobs)(delayed(leave_out)(*left_out) for left_out in single + pairs)
+    unseen = np.empty((len(fold_of_row), parts[0].shape[1]))
+    for (f,), part in zip(single, parts, strict=False):
+        unseen[fold_of_row == f] = part
+    without = [unseen.copy() for _ in single] if pairs else None
+    for (f, j), part in zip(pairs, parts[len(single) :], strict=True):
+        assert without is not None
+        which = fold_of_row[np.isin(fold_of_row, (f, j))]
+        without[f][fold_of_row == j] = part[which == j]
+        without[j][fold_of_row == f] = part[which == f]
+    return CrossFitted(fit(np.arange(len(fold_of_row))), unseen, without)
 
 
 def cross_fit_classifier(
@@ -257,8 +309,8 @@ def cross_fit_classifier(
         model = fit_with_weights(estimator, _safe_indexing(X, rows), target.labels[rows], weight[rows])
         return Classifier(model, target.classes, target.role)
 
-    fitted, unseen = cross_fit(fit, Classifier.probabilities, X, how)
-    return FittedSource(fitted, unseen, fitted.probabilities(X))
+    fitted, unseen, without = cross_fit(fit, Classifier.probabilities, X, how)
+    return FittedSource(fitted, unseen, fitted.probabilities(X), without)
 
 
 def warn_of_useless_model(name: str, fitted: FittedSource, target: Target, weight: np.ndarray) -> None:

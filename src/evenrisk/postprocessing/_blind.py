@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.spatial import KDTree
+from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +32,7 @@ from evenrisk.postprocessing._base_models import (
     Classifier,
     CrossFitting,
     FittedSource,
+    Fold,
     ProbabilityColumns,
     ScoreColumn,
     Target,
@@ -49,9 +51,10 @@ from evenrisk.postprocessing._base_models import (
 from evenrisk.postprocessing._coin import Coin, warn_of_crowd
 from evenrisk.postprocessing._distill import Distillation, check_imitator, distill
 from evenrisk.postprocessing._plane import PlaneBasis, log_odds
-from evenrisk.postprocessing._plane_model import PlaneRows, choose_basis, fit_path
+from evenrisk.postprocessing._plane_model import HeldOutPath, PlaneRows, choose_basis, fit_path
 
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
+MANY_ROWS = 20_000  # from which on searches leave folds out one at a time
 FAR = 0.05  # of the axes: nothing is shown farther from everybody
 PLANE_SETTINGS = (  # on which the plane depends
     *("estimator", "parity", "distance", "attribute_estimator"),
@@ -69,6 +72,7 @@ class Plane:
     coin: Coin | None
     basis: PlaneBasis
     checksum: str | None  # of what was given to fit
+    without: list[np.ndarray] | None = None  # the coordinates for each fold, as in `CrossFitted`
 
 
 class RepairSurface(NamedTuple):
@@ -91,6 +95,31 @@ class RepairSurface(NamedTuple):
     risk: np.ndarray
     people: np.ndarray
     names: tuple[str, str]
+
+
+class HeldOutRepair:
+    """A repair at any η of the same rows: scores of rows held out, and the repair fitted to all rows."""
+
+    def __init__(self, repair: BlindRepair, plane: Plane, folds: Sequence[Fold]) -> None:
+        self._repair, self._plane = repair, plane
+        V = plane.without or [plane.rows.V] * len(folds)
+        self._path = HeldOutPath(plane.rows, V, plane.basis.size, repair._plane_model(), folds)
+
+    def raw_scores(self, eta: float) -> np.ndarray:
+        """Return the score of each row of positive weight from models that were not fitted to it."""
+        return self._path.raw_scores(eta, self._repair._distance)
+
+    def fit_from_scratch(self) -> None:
+        """Start none of the next fits where another one ended."""
+        self._path.warm = False
+
+    def fitted(self, eta: float) -> BlindRepair:
+        """Return the repair fitted to all rows."""
+        plane = self._plane
+        (model,) = fit_path(plane.rows, plane.basis, self._repair._plane_model(), [eta])
+        fitted = copy(self._repair).set_params(eta=eta)
+        fitted._store_fit(plane, model)
+        return fitted
 
 
 class BlindRepair(FairClassifier):
@@ -301,6 +330,54 @@ class BlindRepair(FairClassifier):
             repaired.append(each)
         return repaired
 
+    def held_out(
+        self,
+        X: Any,
+        y: Any,
+        folds: Sequence[Fold],
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any,
+        n_jobs: int | None = None,
+    ) -> HeldOutRepair | None:
+        """Return what scores rows held out at any eta, without fitting a base model again.
+
+        Searches use it. They hold out each fold in turn and need, for each, a repair that knows nothing of
+        it. The repair takes the folds that are left as its own, and a base model that is fitted without two
+        folds serves both of them: with five folds 16 fits of each base model instead of 36. From 20,000 rows
+        on, folds are left out one at a time: 6 fits. The coordinates in a plane then come from models that
+        know the fold held out. Measured gaps and AUC are closer than their standard errors to those without.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features
+            As in `fit`.
+        folds : sequence of (train, test)
+            The folds of the search, as arrays of row numbers.
+        n_jobs : int, default=None
+            How many folds to fit at once; None is this estimator's own.
+
+        Returns
+        -------
+        HeldOutRepair or None
+            None where the repair must have other folds: unless `cv` is their number or "prefit", where they
+            do not hold out every row once, and where two of few rows have all rows of a cell.
+        """
+        times = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+        same = self.cv is not True and self.cv == len(folds)
+        if not ((same or is_prefit(self.cv)) and (times == 1).all()):
+            return None
+        repair = clone(self).set_params(eta=1.0, warm_start=False)
+        repair.set_params(n_jobs=self.n_jobs if n_jobs is None else n_jobs)
+        data = repair._check_rows(X, y, sample_weight, sensitive_features)
+        in_pairs = same and len(data.y) < MANY_ROWS
+        how = CrossFitting.plan(folds, data, check_random_state(0), repair.n_jobs, in_pairs=in_pairs)
+        if in_pairs and not how.pairs_are_complete(data.drop_zero_weights()):
+            return None
+        plane = repair._plane(data, how)
+        repair.set_params(**self.get_params(deep=False))
+        return HeldOutRepair(repair, plane, how.folds)
+
     def distill(
         self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any
     ) -> Distillation:
@@ -509,14 +586,14 @@ class BlindRepair(FairClassifier):
 
     # ---------------------------------------------------------------- base models
 
-    def _plane(self, data: TrainingData) -> Plane:
+    def _plane(self, data: TrainingData, how: CrossFitting | None = None) -> Plane:
         """Fit the base models and place every row by models that have not seen it."""
         given = checksum_of(data, {name: getattr(self, name) for name in PLANE_SETTINGS})
         kept = getattr(self, "_kept_plane", None)
         if self.warm_start and kept is not None and given is not None and kept.checksum == given:
             return kept
         rng = check_random_state(self.random_state)
-        how = self._cross_fitting(data, rng)
+        how = self._cross_fitting(data, rng) if how is None else how
         data = data.drop_zero_weights()
         risk = self._risk(data, how, rng)
         groups = self._group_models(data, how, rng)
@@ -530,7 +607,13 @@ class BlindRepair(FairClassifier):
         V = log_odds(models.place(risk.unseen, [each.unseen for each in groups]))
         rows = PlaneRows(replace(data, X=None), V, c, how.fold_of_row % 2)  # X may be large
         basis = choose_basis(rows, self._plane_model(), self._distance)
-        return Plane(rows, how, models, coin, basis, given)
+        without = None
+        if how.in_pairs:
+            without = [
+                log_odds(models.place(risk.not_seeing(f), [each.not_seeing(f) for each in groups]))
+                for f in range(len(how.folds))
+            ]
+        return Plane(rows, how, models, coin, basis, given, without)
 
     def _cross_fitting(self, data: TrainingData, rng: np.random.RandomState) -> CrossFitting:
         """Return the folds, or refuse a group that has too few rows for them."""

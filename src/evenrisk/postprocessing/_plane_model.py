@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from evenrisk._estimator import TrainingData
+from evenrisk._estimator import SolverSettings, TrainingData, eta_path
 from evenrisk._validation import SmallCellWarning
 from evenrisk.distances import Distance
 from evenrisk.linear_model import FairLogisticRegression
 from evenrisk.losses import LOGISTIC
-from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.objective import LinearProblem, Penalty, ScoreObjective
+from evenrisk.postprocessing._base_models import Fold
 from evenrisk.postprocessing._plane import PlaneBasis, Size, affordable
 
 RIDGE = 0.3  # over the total weight
 SELECTION_ROWS = 20_000  # at most, on which sizes are compared
 SELECTION_PENALTY = 0.25  # of the loss
+KEPT_ENTRIES = 50_000_000  # of basis functions that a search keeps: 400 MB
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,13 @@ class PlaneRows:
         c = None if self.c is None else self.c[rows]
         data = replace(replace(self.data, X=self.V).take(rows), X=None)
         return PlaneRows(data, self.V[rows], c, self.half[rows])
+
+    def only(self, rows: np.ndarray) -> PlaneRows:
+        """Return all rows, those without these numbers with a weight of 0."""
+        weight = np.zeros_like(self.data.weight)
+        weight[rows] = self.data.weight[rows]
+        cells = None if self.data.cells is None else self.data.cells._replace(weight=weight)
+        return replace(self, data=replace(self.data, weight=weight, cells=cells))
 
     def objective(self, distance: Distance, eta: float, rows: Any = slice(None)) -> ScoreObjective:
         """Return mean loss + η·E_f as a function of the scores of some rows."""
@@ -109,3 +118,63 @@ def fit_path(
         return model.fit_path(
             rows.features(basis), data.classes[data.y], etas, data.weight, sensitive_features=groups
         )
+
+
+class HeldOutPath:
+    """Scores at any η, those of each fold from a plane model that was fitted to the other folds.
+
+    V has the coordinates of all rows for each fold. A fit starts where that at the largest smaller η ended.
+    """
+
+    def __init__(
+        self,
+        rows: PlaneRows,
+        V: Sequence[np.ndarray],
+        size: Size,
+        model: FairLogisticRegression,
+        folds: Sequence[Fold],
+    ) -> None:
+        self.rows, self.V, self.size, self.model, self.folds = rows, V, size, model, folds
+        self.warm = True
+        self._settings = SolverSettings(model.solver, model.tol, model.max_iter, model.verbose)
+        self._found: list[dict[float, np.ndarray]] = [{} for _ in folds]  # η → θ
+        self._problems: dict[int, LinearProblem] = {}
+
+    def raw_scores(self, eta: float, distance: Distance) -> np.ndarray:
+        """Return g (n,)."""
+        g = np.empty(len(self.rows.V))
+        for number, (train, test) in enumerate(self.folds):
+            if self.model.calibration is not None:
+                rows, basis = self._plane(number)
+                (fitted,) = fit_path(rows.take(train), basis, self.model, [eta])
+                g[test] = fitted.decision_function(rows.features(basis, test))
+            else:
+                problem = self._problem(number, distance)
+                g[test] = problem.raw_scores(self._fit(number, problem, eta))[test]
+        return g
+
+    def _plane(self, number: int) -> tuple[PlaneRows, PlaneBasis]:
+        """Return all rows in the plane of one fold, and its basis, which does not know the fold."""
+        V, (train, _) = self.V[number], self.folds[number]
+        return replace(self.rows, V=V), PlaneBasis(V[train], self.size, coin=self.rows.c is not None)
+
+    def _fit(self, number: int, problem: LinearProblem, eta: float) -> np.ndarray:
+        """Return θ of one fold's plane model."""
+        found = self._found[number]
+        below = max((each for each in found if each <= eta), default=None) if self.warm else None
+        start = None if below is None else found[below]
+        (point,) = eta_path(problem, [eta], self._settings, start, below)
+        found[eta] = point.solution.theta
+        return found[eta]
+
+    def _problem(self, number: int, distance: Distance) -> LinearProblem:
+        """Return the problem of one fold: all rows, those of the fold with a weight of 0."""
+        if number in self._problems:
+            return self._problems[number]
+        rows, basis = self._plane(number)
+        F = rows.features(basis)
+        scores = rows.only(self.folds[number][0]).objective(distance, 1.0)
+        problem = LinearProblem(scores, F, alpha=RIDGE / scores.total, fit_intercept=True)
+        if F.size * len(self.folds) <= KEPT_ENTRIES:
+            self._problems[number] = problem
+        return problem
