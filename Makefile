@@ -76,6 +76,7 @@ benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (id
 	$(BIN)/python benchmarks/startup_time.py
 	$(BIN)/python benchmarks/audit_cost.py
 	$(BIN)/python benchmarks/fit_time.py
+	$(BIN)/python benchmarks/repair_time.py
 	$(BIN)/python benchmarks/tree_network_time.py
 	$(BIN)/python benchmarks/boosting_descent.py
 	$(BIN)/python benchmarks/solvers_vs_momentum.py
@@ -85,6 +86,7 @@ benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (id
 	$(ONE_THREAD) $(BIN)/python benchmarks/quality_at_gap.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/budget_kept.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --jobs 2 --csv results/frontier.csv --picture results/frontier.png
+	$(ONE_THREAD) $(BIN)/python benchmarks/repair_frontier.py --jobs 2 --csv results/repair_frontier.csv
 
 benchmark-quick: $(VENV)/.dev  ## speed and quality beside every rival in under five minutes, on fewer rows
 	$(BIN)/python benchmarks/fit_time.py --quick
