@@ -177,7 +177,7 @@ def test_on_a_finite_world_it_is_near_the_best_that_brute_force_finds():
     y = (rng.random(len(x)) < risk[x]).astype(int)
     a = (rng.random(len(x)) < group[x]).astype(int)
     models = BlindRepair(Known(risk), attribute_estimator=Known(group), cv="prefit", random_state=0)
-    path = models.fit_path(x[:, None], y, np.geomspace(0.1, 1000, 14), sensitive_features=a)
+    path = models.fit_path(x[:, None], y, np.geomspace(0.1, 1000, 28), sensitive_features=a)
     found = []
     for each in path:
         rank = np.unique(each.decision_function(np.arange(5)[:, None]).round(3), return_inverse=True)[1]
