@@ -5,8 +5,10 @@ two. The functions below run on NumPy's arrays, and on torch's and CuPy's throug
 
 Conventions
 -----------
-n rows, c cells, p entries of the feature map ψ, q compared pairs of cells. A *cell* is one group inside one
-stratum of a parity rule. All arrays of one record belong to the same library.
+n rows, c cells, p entries of the feature map ψ, q comparisons. A *cell* is one group inside one stratum of a
+parity rule. What is compared is a pair of cells or, where there are any, of the u *unions* of cells. A row is
+in one cell, or in m of them with a share of its weight in each. All arrays of one record belong to the same
+library.
 `xp` is the namespace of the arrays at hand. Sums over segments come back in the dtype of their values:
 float32 stays float32. A segment code of −1 means "in no segment".
 """
@@ -27,15 +29,44 @@ SMALL_SELECTOR = 1024  # entries of a matrix that is not worth making sparse
 class Cells(NamedTuple):
     """All that a distance knows of people."""
 
-    code: Array  # (n,) int: the cell of each row, −1 = in none
+    code: Array  # (n,) int: the cell of each row, −1 = in none; (n, m) where it is in several
     weight: Array  # (n,) the weight of each row
     n_cells: int
-    pairs: Array  # (q, 2) int: the cells compared
+    pairs: Array  # (q, 2) int: the cells, or unions, compared
     pair_weight: Array  # (q,) the weight of each comparison in the penalty
+    share: Array | None = None  # (n, m) of a row's weight in each of its cells; None: all of it
+    unions: Array | None = None  # (u, c) 1 for the cells of each union, else 0; None: every cell is one
 
     def rows(self, rows: Any) -> Cells:
         """Return the cells of some rows; cells and pairs stay as they are, so that sums still add."""
-        return self._replace(code=self.code[rows], weight=self.weight[rows])
+        share = None if self.share is None else self.share[rows]
+        return self._replace(code=self.code[rows], weight=self.weight[rows], share=share)
+
+    @property
+    def n_unions(self) -> int:
+        """How many there are to compare."""
+        return self.n_cells if self.unions is None else self.unions.shape[0]
+
+    def memberships(self) -> list[Cells]:
+        """Return m records in which every row is in one cell at most; the sums over all m add."""
+        if len(self.code.shape) == 1:
+            return [self]
+        return [
+            self._replace(
+                code=self.code[:, j],
+                weight=self.weight if self.share is None else self.weight * self.share[:, j],
+                share=None,
+            )
+            for j in range(self.code.shape[1])
+        ]
+
+    def unite(self, x: Array) -> Array:
+        """Return Σ of x (c, …) over the cells of each union (u, …)."""
+        return x if self.unions is None else _matrix_product(self.unions, x)
+
+    def divide(self, x: Array) -> Array:
+        """Return Σ of x (u, …) over the unions that each cell is part of (c, …): the transpose of `unite`."""
+        return x if self.unions is None else _matrix_product(self.unions.T, x)
 
     def moved(self, index: Callable[[Array], Array], number: Callable[[Array], Array]) -> Cells:
         """Return the same cells with arrays that live elsewhere, such as on a GPU.
@@ -48,7 +79,15 @@ class Cells(NamedTuple):
             n_cells=self.n_cells,
             pairs=index(self.pairs),
             pair_weight=number(self.pair_weight),
+            share=None if self.share is None else number(self.share),
+            unions=None if self.unions is None else number(self.unions),
         )
+
+
+def _matrix_product(A: Array, x: Array) -> Array:
+    """A·x over the first axis of x, in the dtype of x."""
+    flat = x.reshape((x.shape[0], -1))
+    return (cast(A, x.dtype) @ flat).reshape((A.shape[0], *x.shape[1:]))
 
 
 class Sums(NamedTuple):

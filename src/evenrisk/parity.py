@@ -7,15 +7,17 @@ To add a rule, add an entry to `PARITIES`: scorers, reports and the command line
 
 Conventions
 -----------
-y (n,) in {0, 1}; group (n,) in 0 … k−1; the cell of a row is ``stratum · k + group``, −1 where the rule
-leaves the row out.
+y (n,) in {0, 1}; group (n,) in 0 … k−1, or −1 where it is not known; the cell of a row is
+``stratum · k + group``, −1 where it is left out. Of a row that may be in several groups, group (n, m) and
+share (n, m), how much of it is in each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -149,11 +151,78 @@ PARITIES: dict[str, Parity] = {
 }
 
 
+class Contrasts(NamedTuple):
+    """Which unions of groups are compared, the same in every stratum.
+
+    Sums add, so a union of groups costs nothing. An ordered attribute is cut into bins, and for each cut
+    those below are compared with those above.
+    """
+
+    unions: np.ndarray  # (u, k) 1 for the groups of each union, else 0
+    pairs: np.ndarray  # (q, 2) unions
+    weight: np.ndarray  # (q,) of each comparison in the penalty; they add up to 1
+
+    @classmethod
+    def every_pair(cls, n_groups: int) -> Contrasts:
+        """Every group against every other."""
+        pairs = np.array(list(combinations(range(n_groups), 2)))
+        return cls(np.eye(n_groups), pairs, np.full(len(pairs), 1 / len(pairs)))
+
+    @classmethod
+    def rest(cls, n_groups: int) -> Contrasts:
+        """Every group against everybody else; of two groups, one comparison."""
+        if n_groups == 2:
+            return cls.every_pair(2)
+        alone = np.arange(n_groups)
+        unions = np.vstack([np.eye(n_groups), 1 - np.eye(n_groups)])
+        return cls(unions, np.stack([alone, alone + n_groups], axis=1), np.full(n_groups, 1 / n_groups))
+
+    @classmethod
+    def reference(cls, n_groups: int, group: int) -> Contrasts:
+        """Every other group against one of them."""
+        others = np.delete(np.arange(n_groups), group)
+        pairs = np.stack([others, np.full_like(others, group)], axis=1)
+        return cls(np.eye(n_groups), pairs, np.full(len(pairs), 1 / len(pairs)))
+
+    @classmethod
+    def cuts(cls, n_bins: int) -> Contrasts:
+        """Those below against those above, for each of the cuts between bins in order."""
+        below = np.tri(n_bins - 1, n_bins)
+        first = np.arange(n_bins - 1)
+        pairs = np.stack([first, first + n_bins - 1], axis=1)
+        return cls(np.vstack([below, 1 - below]), pairs, np.full(n_bins - 1, 1 / (n_bins - 1)))
+
+    def of_classes(self, classes: np.ndarray) -> Contrasts:
+        """Return these contrasts for finer groups, each of which is part of one group: classes (k,), −1 = none."""
+        part_of = classes[None, :] == np.arange(self.unions.shape[1])[:, None]
+        return self._replace(unions=self.unions @ part_of)
+
+    @staticmethod
+    def together(several: Sequence[Contrasts]) -> Contrasts:
+        """Return contrasts of the same groups as one, each with the same weight in all."""
+        start = np.cumsum([0, *(len(each.unions) for each in several)])
+        return Contrasts(
+            np.vstack([each.unions for each in several]),
+            np.vstack([each.pairs + first for each, first in zip(several, start, strict=False)]),
+            np.concatenate([each.weight for each in several]) / len(several),
+        )
+
+    def in_strata(self, n_strata: int) -> Contrasts:
+        """Return the same of every stratum's cells; the weights add up to 1 in each."""
+        u = len(self.unions)
+        pairs = [self.pairs + stratum * u for stratum in range(n_strata)]
+        return Contrasts(
+            np.kron(np.eye(n_strata), self.unions), np.vstack(pairs), np.tile(self.weight, n_strata)
+        )
+
+
 def cell_codes(parity: Parity, y: Array | None, group: Array, n_groups: int) -> Array:
-    """Return the cell of each row, ``stratum · n_groups + group``, −1 = in none."""
-    stratum = cast(parity.stratum(y if parity.needs_label else group), group.dtype)
+    """Return the cell of each row, ``stratum · n_groups + group``, −1 = in none; group (n,) or (n, m)."""
+    one = group if group.ndim == 1 else group[:, 0]
+    stratum = cast(parity.stratum(y if parity.needs_label else one * (one >= 0)), group.dtype)
+    stratum = stratum if group.ndim == 1 else stratum[:, None]
     code = stratum * n_groups + group
-    return namespace(group).where(stratum < 0, 0 * code - 1, code)
+    return namespace(group).where((stratum < 0) | (group < 0), 0 * code - 1, code)
 
 
 def group_pairs(n_strata: int, n_groups: int) -> list[tuple[int, int]]:
@@ -165,19 +234,38 @@ def group_pairs(n_strata: int, n_groups: int) -> list[tuple[int, int]]:
     ]
 
 
-def make_cells(parity: Parity, y: Array | None, group: Array, n_groups: int, weight: Array) -> Cells:
-    """Return the cells and comparisons of E_f: the **mean** over pairs of groups, summed over strata.
+def make_cells(
+    parity: Parity,
+    y: Array | None,
+    group: Array,
+    n_groups: int,
+    weight: Array,
+    contrasts: Contrasts | None = None,
+    share: Array | None = None,
+) -> Cells:
+    """Return the cells and comparisons of E_f: the **mean** over comparisons, summed over strata.
 
-    With the mean, the scale of η does not depend on the number of pairs. For two groups this is the paper's
-    sum over strata.
+    Without `contrasts` every pair of groups is compared. With the mean, the scale of η does not depend on the
+    number of comparisons. For two groups this is the paper's sum over strata. `share` (n, m) goes with a
+    group (n, m) in several of which a row may be.
     """
     n_strata = len(parity.strata)
-    pairs = group_pairs(n_strata, n_groups)
     code = cell_codes(parity, y, group, n_groups)
+    unions: Any = None
+    pairs: Any
+    pair_weight: Any
+    if contrasts is None:
+        pairs = group_pairs(n_strata, n_groups)
+        pair_weight = [n_strata / len(pairs)] * len(pairs)
+    else:
+        unions, pairs, pair_weight = contrasts.in_strata(n_strata)
+        unions = as_array(unions, weight)
     return Cells(
         code=code,
         weight=weight,
         n_cells=n_strata * n_groups,
         pairs=as_array(pairs, code),
-        pair_weight=as_array([n_strata / len(pairs)] * len(pairs), weight),
+        pair_weight=as_array(pair_weight, weight),
+        share=share,
+        unions=unions,
     )

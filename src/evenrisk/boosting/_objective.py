@@ -22,7 +22,7 @@ from evenrisk._validation import (
     check_weight,
 )
 from evenrisk._xp import Sums
-from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty
+from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty, psi_sums
 from evenrisk.losses import LOGISTIC
 from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
 
@@ -99,7 +99,7 @@ class ParityObjective:
             cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
             D = self._penalty(g, cells)[1]
             scale = self.eta * float(weight.sum())
-            slope = slope + scale * self.distance.gradient(g, cells, D)
+            slope = slope + scale * sum(self.distance.gradient(g, one, D) for one in cells.memberships())
             bend = bend + scale * self.distance.curvature_bound(g, cells, D, 0.5 * self.learning_rate)
         return slope, np.maximum(bend, LEAST_CURVATURE)
 
@@ -127,7 +127,7 @@ class ParityObjective:
         return ("objective", value, False) if known else ("objective", value)
 
     def _penalty(self, g: np.ndarray, cells: Any) -> tuple[Any, np.ndarray]:
-        return penalty(self.distance, Sums(self.distance.psi_sums(g, cells), *cell_weights(cells)), cells)
+        return penalty(self.distance, Sums(psi_sums(self.distance, g, cells), *cell_weights(cells)), cells)
 
     def _read(self, first: Any, second: Any, weight: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels, scores and weights, however they came."""

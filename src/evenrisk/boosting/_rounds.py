@@ -102,12 +102,17 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
     if n <= CURVATURE_ROWS:
         return None, penalty
     order = np.random.default_rng(0).permutation(n)
+    if cells.code.ndim > 1:  # a row stands for several cells at once
+        index = order[:CURVATURE_ROWS]
+        few = Penalty(penalty.distance, cells.rows(index))
+        return (index, few) if (cells.unite(few.cell_weights[0]) > 0).all() else (None, penalty)
     some, weight = [], []
     for cell in range(cells.n_cells):
         rows = order[cells.code[order] == cell]
         rows = rows[: max(LEAST_ROWS_OF_CELL, round(len(rows) * CURVATURE_ROWS / n))]
-        some.append(rows)
-        weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
+        if len(rows):
+            some.append(rows)
+            weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
     index = np.concatenate(some)
     fewer = cells.rows(index)._replace(weight=np.concatenate(weight))
     return index, Penalty(penalty.distance, fewer)

@@ -1,6 +1,6 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
-from evenrisk.distances._protocol import Distance, Traits, cell_sum, cell_weights, evaluate, penalty
+from evenrisk.distances._protocol import Distance, Traits, cell_sum, cell_weights, evaluate, penalty, psi_sums
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
 from evenrisk.distances.histogram import HistogramDistance
@@ -22,4 +22,5 @@ __all__ = [
     "cell_weights",
     "evaluate",
     "penalty",
+    "psi_sums",
 ]

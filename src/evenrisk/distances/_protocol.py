@@ -218,34 +218,45 @@ def _times(r: Array, jacobian: Array) -> Array:
 
 
 def cell_sum(cells: Cells, values: Array) -> Array:
-    """Σ of `values` (n,) over each cell (c,)."""
+    """Σ of `values` (n,) over each cell (c,); every row is in one cell at most."""
     # segment 0 collects the rows that are in no cell
     return segment_sum(values, as_index(cells.code) + 1, cells.n_cells + 1)[1:]
 
 
 def cell_weights(cells: Cells) -> tuple[Array, Array]:
     """Σ w and Σ w² over each cell."""
-    return cell_sum(cells, cells.weight), cell_sum(cells, cells.weight * cells.weight)
+    w, w2 = zip(
+        *((cell_sum(one, one.weight), cell_sum(one, one.weight * one.weight)) for one in cells.memberships()),
+        strict=True,
+    )
+    return sum(w), sum(w2)
+
+
+def psi_sums(distance: Distance, g: Array, cells: Cells) -> Array:
+    """Σ w ψ(g) over each cell (c, p), of rows in one cell or several; g may be prepared."""
+    return sum(distance.psi_sums(g, one) for one in cells.memberships())
 
 
 def penalty(distance: Distance, sums: Sums, cells: Cells) -> tuple[Array, Array]:
-    """E_f = Σ_pairs pair_weight · d(cell a, cell b), and its derivative in the sums (c, p)."""
+    """E_f = Σ_pairs pair_weight · d(a, b), and its derivative in the sums (c, p)."""
     xp = namespace(sums.psi)
-    means = sums.psi / sums.w[:, None]
+    w = cells.unite(sums.w)[:, None]
+    means = cells.unite(sums.psi) / w
     first, second = cells.pairs[:, 0], cells.pairs[:, 1]
     d, in_a, in_b = distance.compare(means[first], means[second])
     pair_weight = as_array(cells.pair_weight, sums.psi)
-    # the derivative of a cell is the sum over the pairs that contain it
-    D = segment_dot(pair_weight, as_index(first), cells.n_cells, in_a)
-    D = D + segment_dot(pair_weight, as_index(second), cells.n_cells, in_b)
-    return xp.sum(pair_weight * d), D / sums.w[:, None]
+    # the derivative in a mean is the sum over the pairs that contain it
+    D = segment_dot(pair_weight, as_index(first), cells.n_unions, in_a)
+    D = D + segment_dot(pair_weight, as_index(second), cells.n_unions, in_b)
+    return xp.sum(pair_weight * d), cells.divide(D / w)
 
 
 def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
     """Return E_f(g) and its gradient in the scores (n,), in one block."""
     g = g - distance.shift(g, cells)
-    value, D = penalty(distance, distance.sums(g, cells), cells)
-    return value, distance.gradient(g, cells, D)
+    sums = Sums(psi_sums(distance, g, cells), *cell_weights(cells))
+    value, D = penalty(distance, sums, cells)
+    return value, sum(distance.gradient(g, one, D) for one in cells.memberships())
 
 
 # ---------------------------------------------------------------- grids

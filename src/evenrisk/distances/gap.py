@@ -209,24 +209,29 @@ class GapDistance(Distance):
         """
         if not self.traits.bounded:
             return super().curvature_bound(g, cells, D, damping)
-        return damping * self._row_sums(g, cells) + self._psi_curvature(g, cells, D)
+        placed = self.prepare(g)
+        bent = sum(self._psi_curvature(g, placed, one, D) for one in cells.memberships())
+        return damping * self._row_sums(placed, cells) + bent
 
-    def _row_sums(self, g: Array, cells: Cells) -> Array:
-        """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs of cells."""
-        w = cell_weights(cells)[0][:, None]
-        # the decrease of each cell's distribution function per unit that all its scores rise, (c, nodes)
-        density = -cumsum(self.jacobian(g, cells, 1 + 0 * g[:, None])[:, :, 0], -1) / w
+    def _row_sums(self, placed: Placed, cells: Cells) -> Array:
+        """Return 2·Σ_k abs(JᵀJ)_ik, over all pairs."""
+        memberships = cells.memberships()
+        w = cells.unite(cell_weights(cells)[0])[:, None]
+        ones = 1 + 0 * placed.f[:, None]
+        # the decrease of each distribution function per unit that all its scores rise, (u, nodes)
+        falls = sum(self.jacobian(placed, one, ones)[:, :, 0] for one in memberships)
+        density = -cumsum(cells.unite(falls), -1) / w
         first, second = as_index(cells.pairs[:, 0]), as_index(cells.pairs[:, 1])
         both = density[first] + density[second]
-        met = segment_dot(cells.pair_weight, first, cells.n_cells, both)
-        met = met + segment_dot(cells.pair_weight, second, cells.n_cells, both)
-        table = -2 * self.step * self._above(met[:, self._kept]) / w
-        return self.gradient(g, cells, table)
+        met = segment_dot(cells.pair_weight, first, cells.n_unions, both)
+        met = met + segment_dot(cells.pair_weight, second, cells.n_unions, both)
+        table = cells.divide(-2 * self.step * self._above(met[:, self._kept]) / w)
+        return sum(self.gradient(placed, one, table) for one in memberships)
 
-    def _psi_curvature(self, g: Array, cells: Cells, D: Array) -> Array:
+    def _psi_curvature(self, g: Array, placed: Placed, cells: Cells, D: Array) -> Array:
         """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
         xp = namespace(g)
-        bins, slope = self._place(g, cells)
+        bins, slope = self._place(placed, cells)
         first, second = _differences(D)
         in_x = polynomial(bins, [first, second])
         # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg

@@ -251,10 +251,10 @@ class CellMoments:
 
     def _blocks_of_cell(self, cell: int, total: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the cell's rows in each block, and their shares of its weight."""
-        code, weight = self.penalty.cells.code, self.penalty.cells.weight
-        for block in blocks(code):
-            rows = block.start + np.flatnonzero(code[block] == cell)
-            yield rows, weight[rows].astype(np.float64) / total
+        for one in self.penalty.cells.memberships():
+            for block in blocks(one.code):
+                rows = block.start + np.flatnonzero(one.code[block] == cell)
+                yield rows, one.weight[rows].astype(np.float64) / total
 
 
 def _dense(rows: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
-from evenrisk.distances import Distance, cell_weights, penalty
+from evenrisk.distances import Distance, cell_weights, penalty, psi_sums
 
 KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
 
@@ -79,7 +79,7 @@ class Penalty:
         kept = []
         for block in blocks(g):
             prepared = self.distance.prepare(g[block] - shift)
-            psi = psi + self.distance.psi_sums(prepared, self.cells.rows(block))
+            psi = psi + psi_sums(self.distance, prepared, self.cells.rows(block))
             if keep:
                 kept.append(prepared)
         self._last = SummedScores(g, shift, Sums(psi, *self.cell_weights), kept)
@@ -92,7 +92,8 @@ class Penalty:
     def add_gradient(self, summed: SummedScores, D: Array, gradient: Array) -> None:
         """Round 2: add Σ_j D[cell, j]·∂ψ_j/∂g to `gradient` (n,), in place."""
         for block, cells, prepared in self._prepared(summed):
-            gradient[block] += self.distance.gradient(prepared, cells, D)
+            for one in cells.memberships():
+                gradient[block] += self.distance.gradient(prepared, one, D)
 
     def curvature(self, summed: SummedScores, rows: Callable[[slice], Array]) -> np.ndarray:
         """Round 2: return JᵀJ (m, m), J = ∂r/∂θ for g = Xθ and all pairs' residuals r, so that E_f = ‖r‖².
@@ -105,7 +106,9 @@ class Penalty:
         """Round 2: return the derivatives of the sums in θ (c, p, m); they add over parts of the rows."""
         slopes: Array = 0
         for block, cells, prepared in self._prepared(summed):
-            slopes = slopes + self.distance.jacobian(prepared, cells, rows(block))
+            X = rows(block)
+            for one in cells.memberships():
+                slopes = slopes + self.distance.jacobian(prepared, one, X)
         return slopes
 
     def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
@@ -116,23 +119,21 @@ class Penalty:
         """
         slopes: Array = 0
         n_fine = self.cells.n_cells * n_parts
+        xp = namespace(summed.g)
         for block, cells, prepared in self._prepared(summed):
-            fine = namespace(summed.g).where(
-                cells.code >= 0, cells.code * n_parts + part[block], 0 * part[block] - 1
-            )
-            one = 1 + 0 * summed.g[block][:, None]
-            slopes = slopes + self.distance.jacobian(prepared, cells._replace(code=fine, n_cells=n_fine), one)
+            ones = 1 + 0 * summed.g[block][:, None]
+            for one in cells.memberships():
+                fine = xp.where(one.code >= 0, one.code * n_parts + part[block], 0 * part[block] - 1)
+                slopes = slopes + self.distance.jacobian(
+                    prepared, one._replace(code=fine, n_cells=n_fine), ones
+                )
         slopes = swap_last_axes(slopes.reshape((self.cells.n_cells, n_parts, -1)))
         return self.gram_of_sums(summed.sums, slopes)
 
     def gram(self, means: Array, slopes: Array) -> np.ndarray:
         """Return JᵀJ from the cells' means of ψ (c, p) and their derivatives in θ (c, p, m)."""
-        total = np.zeros((slopes.shape[2], slopes.shape[2]))
-        pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
-        for (i, j), share in pairs:
-            J = to_numpy(self.distance.residual_jacobian(means[i], means[j], slopes[i], slopes[j]))
-            total += share * (J.T @ J)
-        return total
+        w = self.cell_weights[0][:, None]
+        return self.gram_of_sums(Sums(means * w, *self.cell_weights), slopes * w[..., None])
 
     def of_means(self, means: Array) -> tuple[float, Array]:
         """Return E_f and its derivative in the cells' means of ψ (c, p)."""
@@ -142,9 +143,15 @@ class Penalty:
 
     def gram_of_sums(self, sums: Sums, slopes: Array) -> np.ndarray:
         """Return JᵀJ from the sums of all rows and their derivatives in θ (c, p, m)."""
-        w = sums.w[:, None]
-        means = 0 * slopes[..., 0] if self.distance.traits.linear else sums.psi / w
-        return self.gram(means, slopes / w[..., None])
+        w = self.cells.unite(sums.w)[:, None]
+        slopes = self.cells.unite(slopes) / w[..., None]
+        means = 0 * slopes[..., 0] if self.distance.traits.linear else self.cells.unite(sums.psi) / w
+        total = np.zeros((slopes.shape[2], slopes.shape[2]))
+        pairs = zip(to_numpy(self.cells.pairs), to_numpy(self.cells.pair_weight), strict=True)
+        for (i, j), share in pairs:
+            J = to_numpy(self.distance.residual_jacobian(means[i], means[j], slopes[i], slopes[j]))
+            total += share * (J.T @ J)
+        return total
 
     def _prepared(self, summed: SummedScores) -> Iterator[tuple[slice, Cells, Any]]:
         """Yield the rows, the cells and the prepared scores of every block."""
