@@ -193,7 +193,7 @@ class Contrasts(NamedTuple):
         return cls(np.vstack([below, 1 - below]), pairs, np.full(n_bins - 1, 1 / (n_bins - 1)))
 
     def of_classes(self, classes: np.ndarray) -> Contrasts:
-        """Return these contrasts for finer groups, each of which is part of one group: classes (k,), −1 = none."""
+        """Return these contrasts for finer groups: classes (k,) is the group that each is part of, or −1."""
         part_of = classes[None, :] == np.arange(self.unions.shape[1])[:, None]
         return self._replace(unions=self.unions @ part_of)
 
