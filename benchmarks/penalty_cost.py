@@ -13,6 +13,9 @@ from _data import gaussian
 from _objective import linear_objective
 from _report import option_parser, print_heading, print_table, results_file, time_in_turn
 from evenrisk.distances import DISTANCES
+from evenrisk.objective import Penalty
+from evenrisk.parity import PARITIES as RULES
+from evenrisk.parity import Contrasts, make_cells
 
 PARITIES = ("demographic_parity", "equalized_odds")
 
@@ -43,6 +46,62 @@ def one_evaluation(n, d, repeats):
         "Ratio to the unpenalised objective. Target: ≤ 1.6×.",
     )
     print_table(["parity", "unpenalised", *DISTANCES], lines())
+
+
+def comparisons(n, repeats):
+    """Print the time of the gap penalty and its gradient for other comparisons than two groups."""
+    rng = np.random.default_rng(0)
+    g, weight = rng.normal(0, 1.5, n), np.ones(n)
+    columns = np.stack([rng.integers(0, 2, n) + 2 * place for place in range(3)], axis=1)
+    share = rng.dirichlet(np.ones(3), n)
+
+    def cells(group, k, contrasts=None, share=None):
+        rule = RULES["demographic_parity"]
+        return make_cells(rule, None, group, k, weight, contrasts, share)
+
+    def each(m):
+        parts = (np.where(np.arange(2 * m) // 2 == place, np.arange(2 * m) % 2, -1) for place in range(m))
+        return Contrasts.together([Contrasts.every_pair(2).of_classes(part) for part in parts])
+
+    def finest(m):
+        code = np.arange(2**m)
+        return Contrasts.together(
+            [Contrasts.every_pair(2).of_classes(code >> place & 1) for place in range(m)]
+        )
+
+    kinds = {
+        "two groups": (cells(columns[:, 0], 2), 1.0),
+        "ten cuts of an ordered attribute": (cells(rng.integers(0, 11, n), 11, Contrasts.cuts(11)), 1.3),
+    }
+    for m in (2, 3):
+        bits = (columns[:, :m] % 2) @ (1 << np.arange(m))
+        kinds[f"{m} columns, each on its own, as unions"] = (cells(bits, 2**m, finest(m)), 1 + 0.3 * (m - 1))
+        own = cells(np.ascontiguousarray(columns[:, :m]), 2 * m, each(m))
+        kinds[f"{m} columns, each on its own, as memberships"] = (own, 1 + 0.3 * (m - 1))
+    probabilities = cells(np.tile(np.arange(3), (n, 1)), 3, None, share)
+    kinds["probabilities of 3 groups"] = (probabilities, 1.6)
+
+    def task(cells):
+        penalty, gradient = Penalty(DISTANCES["gap"], cells), np.zeros(n)
+
+        def evaluate():
+            summed = penalty.sums(g)
+            penalty.add_gradient(summed, penalty.derivative(summed.sums)[1], gradient)
+
+        return evaluate
+
+    t, _ = time_in_turn({name: task(each_cells) for name, (each_cells, _) in kinds.items()}, repeats)
+    print_heading(
+        f"Value and gradient of the gap penalty by who is compared, {n:,} rows, median of {repeats}",
+        "Ratio to two groups.",
+    )
+    print_table(
+        ["compared", "time", "ratio", "target"],
+        (
+            [name, f"{1e3 * t[name]:.0f} ms", f"{t[name] / t['two groups']:.2f}×", f"≤ {target:.1f}×"]
+            for name, (_, target) in kinds.items()
+        ),
+    )
 
 
 def growth(sizes, d, repeats=5):
@@ -108,10 +167,12 @@ def main() -> None:
     with results_file(parser, args):
         if args.quick:
             one_evaluation(100_000, 50, 3)
+            comparisons(100_000, 5)
             growth((10_000, 100_000, 1_000_000), 20)
             memory(((100_000, 50),))
         else:
             one_evaluation(1_000_000, 50, 15)
+            comparisons(1_000_000, 15)
             growth((10_000, 100_000, 1_000_000, 10_000_000), 20)
             memory(((1_000_000, 50), (10_000_000, 20)))
 
