@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
-from evenrisk import BlindRepair, FairLogisticRegression, plots
+from evenrisk import BlindRepair, BudgetSearchCV, FairLogisticRegression, plots
 from evenrisk.metrics import NoiseFloor, quality_at_gap, risk_distribution, threshold_profile
 from evenrisk.plots import (
     ParityCurveDisplay,
@@ -707,6 +707,10 @@ def test_the_plane_draws_some_of_many_people_and_needs_no_groups(repair):
     (points,) = display.points_
     assert 1000 < len(points.get_offsets()) <= 1500
     assert display.ax_.get_legend() is None
+    search = BudgetSearchCV(repair, max_gap=0.5)
+    search.best_estimator_ = repair
+    found = RepairPlaneDisplay.from_estimator(search, people)
+    np.testing.assert_array_equal(found.surface.risk, display.surface.risk)
     with pytest.raises(ValueError, match="`estimator` must be a fitted BlindRepair, got LogisticRegression"):
         RepairPlaneDisplay.from_estimator(LogisticRegression(), people)
     with pytest.raises(ValueError, match="sensitive_features"):

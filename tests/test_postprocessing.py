@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
+from scipy.stats import spearmanr
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -28,9 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from evenrisk import BudgetSearchCV, threshold_profile
+from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
 from evenrisk.datasets import load_adult, load_compas
-from evenrisk.exceptions import MissingSensitiveFeatures, RepairWarning
+from evenrisk.exceptions import MissingSensitiveFeatures, RepairWarning, SmallCellWarning
 from evenrisk.metrics import quality_at_gap
 from evenrisk.model_selection import tradeoff_path
 from evenrisk.postprocessing import (
@@ -475,11 +476,13 @@ def test_places_and_their_risks_are_those_of_predictions(parity, n_groups):
     assert places[:, 1:] == pytest.approx(np.hstack(models))
 
 
-def test_the_surface_is_the_repaired_risk_and_the_rest_stays_at_the_median():
+def test_the_surface_is_the_mean_repaired_risk_of_the_people_around():
     X, y, a = world(1200, n_groups=3)
     repair = BlindRepair(LogisticRegression(), eta=3, random_state=0).fit(X, y, sensitive_features=a)
     surface = repair.surface(X, coordinate="probability of 2", n_points=5)
-    places = repair.places(X)
+    places, repaired = repair.places(X), repair.predict_proba(X)[:, 1]
+    widest = np.argmax(places[:, 1:].std(axis=0))
+    assert repair.surface(X, n_points=5).names[1] == repair.place_names_[1 + widest]
     assert surface.names == ("risk, P(y = 1)", "probability of 2")
     assert surface.people == pytest.approx(places[:, [0, 2]])
     assert (surface.x[0], surface.x[-1]) == (places[:, 0].min(), places[:, 0].max())
@@ -489,8 +492,8 @@ def test_the_surface_is_the_repaired_risk_and_the_rest_stays_at_the_median():
         if np.hypot(*steps.T).min() > 0.05:
             assert np.isnan(surface.risk[i, j])
         else:
-            at = [[surface.x[j], np.median(places[:, 1]), surface.y[i]]]
-            assert surface.risk[i, j] == pytest.approx(repair.risk_at(at)[0])
+            near = np.exp(-0.5 * (steps**2).sum(axis=1) / 0.02**2)
+            assert surface.risk[i, j] == pytest.approx(np.average(repaired, weights=near), rel=1e-9)
     assert 5 < np.isfinite(surface.risk).sum() < 20
     with pytest.raises(ValueError, match=r"must be one of 'probability of 1', 'probability of 2', got 'x'"):
         repair.surface(X, coordinate="x")
@@ -500,6 +503,75 @@ def test_the_surface_is_the_repaired_risk_and_the_rest_stays_at_the_median():
         repair.risk_at([[0.5, 1.5, 0.1]])
     with pytest.raises(ValueError, match="must be fitted with `sensitive_features` to have a plane"):
         BlindRepair(LogisticRegression(), eta=0).fit(X, y).surface(X)
+
+
+def test_the_surface_ranks_people_as_the_repair_does():
+    """With several groups nobody is where all other probabilities are at their median."""
+    X, y, a = world(2500, n_groups=3)
+    repair = BlindRepair(LogisticRegression(), "equalized_odds", eta=10, random_state=0)
+    repair.fit(X, y, sensitive_features=a)
+    for coordinate in repair.place_names_[1:]:
+        surface = repair.surface(X, coordinate=coordinate, n_points=60)
+        row, column = (
+            np.abs(axis[:, None] - place).argmin(axis=0)
+            for axis, place in ((surface.y, surface.people[:, 1]), (surface.x, surface.people[:, 0]))
+        )
+        assert spearmanr(surface.risk[row, column], repair.decision_function(X))[0] > 0.7
+
+
+def test_fitted_models_that_know_the_rows_are_named(rows):
+    X, y, a = (each[:600] for each in rows)
+    forest = RandomForestClassifier(20, random_state=0)
+    risk, group = forest.fit(X, y), clone(forest).fit(X, a)
+    message = (
+        r"`estimator`, a fitted RandomForestClassifier, has an AUC of (1\.000|0\.99\d) on the rows given"
+    )
+    for repair in (
+        BlindRepair(risk, attribute_estimator=group, cv="prefit"),
+        RepairedClassifier(risk, BarycenterRepair(0.5), cv="prefit"),
+    ):
+        with pytest.warns(RepairWarning, match=message):
+            repair.fit(X, y, sensitive_features=a)
+
+
+def test_a_few_rows_of_a_group_are_no_proof_that_a_model_knows_them():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1500, 4)), rng.integers(0, 2, 1500)
+    a = np.r_[np.zeros(900), np.ones(590), np.full(10, 2)].astype(int)
+    X[:, 0] += a * (a < 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepairWarning)
+        warnings.simplefilter("ignore", SmallCellWarning)
+        BlindRepair(LogisticRegression(), random_state=0).fit(X, y, sensitive_features=a)
+
+
+@pytest.mark.parametrize("make", [BarycenterRepair, HistogramMatcher])
+def test_ties_that_leave_a_gap_are_named(make):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 2, 4000)
+    score = np.clip(np.round(3 + a + 1.5 * rng.standard_normal(4000)), 1, 6)
+    with pytest.warns(
+        RepairWarning, match=r"a max gap of 0\.\d+ is left on these rows: 4,000 people have only 6"
+    ):
+        make().fit(score, sensitive_features=a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(score + rng.uniform(-0.5, 0.5, 4000), sensitive_features=a)
+        BarycenterRepair(0.9).fit(score, sensitive_features=a)
+
+
+def test_the_map_of_a_path_over_strength_need_not_be_named(rows):
+    X, y, a = (each[:600] for each in rows)
+    paths = [
+        tradeoff_path(each, X, y, sensitive_features=a, etas=[0, 1], cv=3, random_state=0)
+        for each in (
+            RepairedClassifier(LogisticRegression(), random_state=0),
+            RepairedClassifier(LogisticRegression(), BarycenterRepair(), random_state=0),
+        )
+    ]
+    pd.testing.assert_frame_equal(*paths)
+    named = RepairedClassifier(LogisticRegression(), HistogramMatcher())
+    assert named.with_map() is named
 
 
 # ---------------------------------------------------------------- one plain model instead
@@ -723,7 +795,7 @@ class OutOfRange(LogisticRegression):
         ({"estimator": OutOfRange()}, r"`estimator` must give probabilities in \[0, 1\], got 1\.\d"),
         ({"attribute_estimator": OutOfRange()}, "`attribute_estimator` must give probabilities in"),
         ({"estimator": 0}, "`attribute_estimator` must be given with a score column, 0, got None"),
-        (
+            "name columns of X, got 9, which X does not have",
             {"estimator": 9, "attribute_estimator": LogisticRegression()},
             "name columns of X that hold",
         ),
@@ -1120,6 +1192,7 @@ def test_risks_of_0_and_1_have_finite_log_odds(rows):
     assert np.array_equal(repaired.predict(X, sensitive_features=a), (s > 0.5).astype(int))
 
 
+@pytest.mark.filterwarnings("ignore:a max gap of .* is left:evenrisk.exceptions.RepairWarning")
 def test_the_map_is_fitted_to_risks_that_the_classifier_has_not_fitted_with_their_weights(rows):
     X, y, a = (each[:600] for each in rows)
     weight = np.random.default_rng(0).integers(0, 4, 600)
@@ -1136,6 +1209,7 @@ def test_the_map_is_fitted_to_risks_that_the_classifier_has_not_fitted_with_thei
     assert repaired.predict_proba(X, sensitive_features=a)[:, 1] == pytest.approx(moved)
 
 
+@pytest.mark.filterwarnings("ignore:a max gap of .* is left:evenrisk.exceptions.RepairWarning")
 def test_what_an_aware_repair_cannot_do_is_said(rows):
     X, y, a = (each[:600] for each in rows)
     neighbours = RepairedClassifier(KNeighborsClassifier(20), random_state=0)
@@ -1245,6 +1319,22 @@ def test_more_input_that_is_refused_by_name(rows, others):
             price_of_blindness(LogisticRegression(), X, y, a, **settings)
     with pytest.raises(ValueError, match="`estimator` must be an instance, got the class LogisticRegression"):
         price_of_blindness(LogisticRegression, X, y, a)
+    nested = "`estimator` must be a classifier to repair, got a BlindRepair, which is a repair itself"
+    with pytest.raises(ValueError, match=nested):
+        price_of_blindness(BlindRepair(LogisticRegression()), X, y, a)
+    with pytest.raises(ValueError, match=nested):
+        BlindRepair(BlindRepair(LogisticRegression())).fit(X, y, sensitive_features=a)
+    frame = pd.DataFrame(X).add_prefix("x")
+    with pytest.raises(ValueError, match="name columns of X, got 'decil', which X does not have"):
+        BlindRepair("decil", attribute_estimator="x0").fit(frame, y, sensitive_features=a)
+    with pytest.raises(ValueError, match=r"got 'x0': a score that exists is repaired by BarycenterRepair\("):
+        RepairedClassifier("x0").fit(frame, y, sensitive_features=a)
+    for model in (BlindRepair(LogisticRegression()), FairLogisticRegression()):
+        with pytest.raises(ValueError, match=r"`etas\[1\]` must be"):
+            model.fit_path(X, y, [1, -1], sensitive_features=a)
+    aware = RepairedClassifier(LogisticRegression()).fit(X, y, sensitive_features=a)
+    with pytest.raises(MissingSensitiveFeatures, match="scorers and cross_val_predict do not pass it on"):
+        aware.predict_proba(X)
 
 
 class Watching(LogisticRegression):

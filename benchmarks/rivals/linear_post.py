@@ -59,6 +59,8 @@ def _contrasts(u) -> np.ndarray:
 
 def solve(r, contrasts, bound) -> np.ndarray:
     """Return the dual variables λ (h,) of the linear program."""
+    if contrasts.shape[1] == 1:
+        return np.array([_one_dual(2 * r - 1, contrasts[:, 0], bound)])
     # times n: coefficients of 1/n would be as small as the solver's tolerances
     rates = np.vstack([contrasts.T, -contrasts.T])
     limits = np.full(len(rates), bound * len(r))
@@ -67,6 +69,19 @@ def solve(r, contrasts, bound) -> np.ndarray:
         raise RuntimeError(found.message)
     upper, lower = np.split(-found.ineqlin.marginals, 2)  # at least 0, and one of them is 0
     return upper - lower
+
+
+def _one_dual(a, c, bound) -> float:
+    """Return the λ that minimises E max(0, a − λc) + bound·|λ|, the dual of one constraint, by sorting.
+
+    Its slope is −E max(0, c) − bound on the far left, and rises by |c|/n at each a/c and by 2·bound at 0.
+    """
+    matters = c != 0
+    kinks = np.append(a[matters] / c[matters], 0.0)
+    rises = np.append(np.abs(c[matters]) / len(c), 2 * bound)
+    order = np.argsort(kinks, kind="stable")
+    slope = np.cumsum(rises[order]) - np.maximum(c, 0).mean() - bound
+    return float(kinks[order[np.argmax(slope >= 0)]])
 
 
 def margin(r, contrasts, duals) -> np.ndarray:

@@ -380,7 +380,7 @@ class PenalisedClassifier(FairClassifier):
         """
         if np.ndim(etas) != 1:
             raise ValueError(f"`etas` must be a sequence of numbers, got {etas!r}")
-        etas = [float(check_number("etas", eta, low=0)) for eta in etas]
+        etas = [float(check_number(f"etas[{i}]", eta, low=0)) for i, eta in enumerate(etas)]
         if not etas:
             raise ValueError("`etas` must have at least 1 value, got 0")
         strictest = clone(self).set_params(eta=max(etas))

@@ -114,6 +114,7 @@ class EtaEstimator:
     def find_eta_or_strength(cls, estimator: Any) -> EtaEstimator:
         """Find the parameter `eta`, or else that of a repair which is given the groups to predict."""
         if getattr(estimator, "needs_groups_to_predict", False):
+            estimator = estimator.with_map()
             if not (found := cls._parameters(estimator, "repair__strength")):
                 raise ValueError(
                     "`estimator` must have a map with a parameter `strength`, such as "

@@ -1,4 +1,4 @@
-"""What a blind repair does: the repaired risk over risk and group probability."""
+"""What a blind repair does: the mean repaired risk over risk and group probability."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LEVELS = 8  # at most, of the contours
 class RepairPlaneDisplay:
     """Lines of equal repaired risk over risk and group probability, with the people among them.
 
-    Where the lines are vertical the repair follows the risk alone. Where they are tilted, it takes the
-    probability of the group into account. They are for people with a coin of 0.5.
+    The repaired risk is the mean of the people around each point. Where the lines are vertical the repair
+    follows the risk alone. Where they are tilted, it takes the probability of the group into account.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class RepairPlaneDisplay:
         Parameters
         ----------
         estimator : BlindRepair
-            Fitted, with groups.
+            Fitted, with groups; or a search that has found one.
         X : array-like, sparse matrix or data frame of shape (n, d)
             People to show, preferably not those of `fit`; they set the ends of the axes. At most 1500 are
             drawn.
@@ -85,6 +85,7 @@ class RepairPlaneDisplay:
         >>> display.ax_.get_ylabel()
         'probability of Caucasian'
         """
+        estimator = getattr(estimator, "best_estimator_", estimator)
         if not hasattr(estimator, "surface"):
             raise ValueError(f"`estimator` must be a fitted BlindRepair, got {type(estimator).__name__}")
         surface = estimator.surface(X, coordinate=coordinate)

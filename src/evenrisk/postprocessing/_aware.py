@@ -26,14 +26,19 @@ from sklearn.utils.validation import check_is_fitted
 from evenrisk._validation import (
     ArgumentError,
     Groups,
+    RepairWarning,
     check_alignment,
     check_groups,
     check_number,
     check_scores,
     check_weight,
     listed,
+    warn_user,
 )
+from evenrisk.curves import cell_curves, gaps
 from evenrisk.postprocessing._quantiles import Quantiles
+
+LARGE_GAP = 0.05  # that ties may leave without a warning
 
 
 def _distribution(score: np.ndarray, weight: np.ndarray, *, risk: bool) -> Quantiles:
@@ -81,7 +86,22 @@ class _GroupwiseMap(BaseEstimator):
         ]
         self._fit_target(score, weight, groups, risk=risk)
         self.groups_ = groups.labels
+        if self._moves_all_the_way and len(groups.labels) > 1:
+            self._warn_of_ties(score, weight, groups)
         return self
+
+    def _warn_of_ties(self, score: np.ndarray, weight: np.ndarray, groups: Groups) -> None:
+        """Warn if so many people share a score that moving it, for all of them, leaves a gap."""
+        named = groups.labels[groups.code]
+        moved = self.transform(score, sensitive_features=named)
+        curves = cell_curves(moved, groups.code, weight, len(groups.labels))
+        left = float(gaps(curves.above).max())
+        if left > max(LARGE_GAP, 2 / np.bincount(groups.code).min()):
+            warn_user(
+                f"a max gap of {left:.3f} is left on these rows: {len(score):,} people have only "
+                f"{len(np.unique(score)):,} distinct scores, and equal scores stay equal",
+                RepairWarning,
+            )
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> np.ndarray:
         """Move each score to its place in the common distribution.
@@ -144,6 +164,11 @@ class _GroupwiseMap(BaseEstimator):
 
     # hooks of the two kinds of maps
 
+    @property
+    def _moves_all_the_way(self) -> bool:
+        """Whether the repaired scores should have one distribution."""
+        return True
+
     def _check_parameters(self) -> None:
         """Check the constructor's arguments."""
 
@@ -191,6 +216,10 @@ class BarycenterRepair(_GroupwiseMap):
 
     def __init__(self, strength: float = 1.0) -> None:
         self.strength = strength
+
+    @property
+    def _moves_all_the_way(self) -> bool:
+        return bool(self.strength == 1)
 
     def _check_parameters(self) -> None:
         if check_number("strength", self.strength, low=0) > 1:

@@ -41,9 +41,10 @@ from evenrisk._validation import (
 from evenrisk.curves import auc
 from evenrisk.postprocessing._quantiles import Quantiles
 
+TOO_GOOD = 0.99  # an AUC on rows that are new to a model
 TOLERANCE = 1e-6  # by which a probability may be outside [0, 1]
 SUM_TOLERANCE = 0.01  # by which probabilities of all groups may differ from 1 in sum: columns are rounded
-MEMORISED = 0.15  # by which the AUC on a model's own rows may be above that on rows held out
+MEMORISED = 0.15  # by which, beyond noise, the AUC on a model's own rows may be above that on rows held out
 RANKS = 1024  # points of the distribution function of a score column
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -318,21 +319,33 @@ def warn_of_useless_model(name: str, fitted: FittedSource, target: Target, weigh
     rows = np.flatnonzero(target.rows)
     labels = np.searchsorted(target.classes, target.labels[rows])
     held_out, own = (_areas(p[rows], labels, weight[rows]) for p in (fitted.unseen, fitted.own))
+    counts = np.bincount(labels, minlength=len(held_out))
+    noise = 2 * np.sqrt((len(rows) + 1) / (12 * counts * (len(rows) - counts)))  # of an AUC without meaning
     who = f"`{target.role}`, a {name}, has an AUC of"
-    worst = int(np.argmax(own - held_out))
-    if own[worst] - held_out[worst] > MEMORISED:
+    excess = own - held_out - noise
+    worst = int(np.argmax(excess))
+    if excess[worst] > MEMORISED:
         warn_user(
             f"{who} {own[worst]:.3f} on the rows it was fitted to and of {held_out[worst]:.3f} on rows held "
             "out: it knows its rows by heart. The repair is for people it has not seen; do not judge it by "
             "scores of these rows",
             RepairWarning,
         )
-    counts = np.bincount(labels, minlength=len(held_out))
-    noise = 2 * np.sqrt((len(rows) + 1) / (12 * counts * (len(rows) - counts)))  # of an AUC without meaning
     if target.role == "attribute_estimator" and (np.abs(held_out - 0.5) < noise).all():
         warn_user(
             f"the group cannot be told from X: {who} {held_out.max():.3f} on rows held out. A score of X "
             "is then fair already, or cannot be repaired without the group",
+            RepairWarning,
+        )
+
+
+def warn_of_rows_it_has_seen(model: Classifier, p: np.ndarray, data: TrainingData) -> None:
+    """Warn of a fitted model that is nearly always right about rows which should be new to it."""
+    area = auc(p[:, 1], data.y, data.weight)
+    if area > TOO_GOOD:
+        warn_user(
+            f"`estimator`, a fitted {type(model.model).__name__}, has an AUC of {area:.3f} on the rows "
+            "given: with cv='prefit' they must be rows that it was not fitted to",
             RepairWarning,
         )
 
@@ -390,7 +403,11 @@ def numbers_of(X: Any, names: list[Any], role: str) -> np.ndarray:
         labelled = hasattr(X, "columns") and all(name in X.columns for name in names)
         chosen = X[names] if labelled else _safe_indexing(X, names, axis=1)  # a number may be a label
         numbers = np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64)
-    except (KeyError, IndexError, ValueError, TypeError) as error:
+    except (KeyError, IndexError) as error:
+        raise ValueError(
+            f"`{role}` must be a classifier, or name columns of X, got {listed(names)}, which X does not have"
+        ) from error
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"`{role}` must be a classifier, or name columns of X that hold numbers, got {listed(names)}: "
             f"{error}"
@@ -429,6 +446,10 @@ def check_classifier(role: str, given: Any, *, prefit: bool) -> None:
     """Check that a base model is a classifier with `predict_proba`, and fitted where it should be."""
     if isinstance(given, type):
         raise ArgumentError(role, f"must be an instance, got the class {given.__name__}")
+    if getattr(given, "keeps_base_models", False):
+        raise ArgumentError(
+            role, f"must be a classifier to repair, got a {type(given).__name__}, which is a repair itself"
+        )
     if not hasattr(given, "predict_proba"):
         raise ArgumentError(
             role, f"must be a classifier with predict_proba, got {type(given).__name__}, which has none"

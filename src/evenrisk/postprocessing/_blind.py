@@ -44,6 +44,7 @@ from evenrisk.postprocessing._base_models import (
     cross_fit_classifier,
     is_prefit,
     rows_as_given,
+    warn_of_rows_it_has_seen,
     warn_of_useless_model,
     warn_of_weights_left_out,
     with_seeds,
@@ -56,6 +57,8 @@ from evenrisk.postprocessing._plane_model import HeldOutPath, PlaneRows, choose_
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
 MANY_ROWS = 20_000  # from which on searches leave folds out one at a time
 FAR = 0.05  # of the axes: nothing is shown farther from everybody
+NEAR = 0.02  # of the axes: the standard deviation of the weights of people around a point
+MOST_PEOPLE = 20_000  # of whom means are taken
 PLANE_SETTINGS = (  # on which the plane depends
     *("estimator", "parity", "distance", "attribute_estimator"),
     *("cv", "coin", "max_iter", "tol", "random_state"),
@@ -76,14 +79,15 @@ class Plane:
 
 
 class RepairSurface(NamedTuple):
-    """The repaired risk over the risk and one other coordinate, and where people are.
+    """The mean repaired risk of people by their risk and one other coordinate, and where they are.
 
     Attributes
     ----------
     x, y : ndarray of shape (m,)
         The grid: risks, and values of the other coordinate.
     risk : ndarray of shape (m, m)
-        The repaired risk, one row for each y; NaN where nobody is within 5 % of the axes.
+        The mean repaired risk of the people around, weighted by their distance (a normal weight with a
+        standard deviation of 2 % of the axes), one row for each y; NaN where nobody is within 5 %.
     people : ndarray of shape (n, 2)
         Places of people.
     names : pair of str
@@ -318,7 +322,7 @@ class BlindRepair(FairClassifier):
         """
         if np.ndim(etas) != 1 or not len(etas):
             raise ArgumentError("etas", f"must be a sequence of at least 1 number, got {etas!r}")
-        etas = [float(check_number("etas", eta, low=0)) for eta in etas]
+        etas = [float(check_number(f"etas[{i}]", eta, low=0)) for i, eta in enumerate(etas)]
         strictest = copy(self).set_params(eta=max(etas))
         data = strictest._check_rows(X, y, sample_weight, sensitive_features)
         plane = strictest._plane(data)
@@ -487,22 +491,21 @@ class BlindRepair(FairClassifier):
         return self.plane_model_.predict_proba(self._basis(log_odds(given), c))[:, 1]
 
     def surface(self, X: Any, *, coordinate: str | None = None, n_points: int = 120) -> RepairSurface:
-        """Return the repaired risk over the risk and one probability, for people with a coin of 0.5.
+        """Return the mean repaired risk of people near each point of a picture: risk and one probability.
 
         Parameters
         ----------
         X : array-like, sparse matrix or data frame of shape (n, d)
             People.
         coordinate : str, default=None
-            Which probability, one of ``place_names_[1:]``; None is the first. All others stay at the median
-            of the people.
+            Which probability, one of ``place_names_[1:]``; None is the one that varies most among the people.
         n_points : int, default=120
             Points of the grid along each axis.
 
         Returns
         -------
         RepairSurface
-            The grid, the risks on it, and the people.
+            The grid, the mean risks on it, and the people.
         """
         check_is_fitted(self)
         n_points = int(check_number("n_points", n_points, low=2, whole=True))
@@ -510,19 +513,14 @@ class BlindRepair(FairClassifier):
             raise ValueError(
                 "a BlindRepair must be fitted with `sensitive_features` to have a plane, got none"
             )
-        names = self.place_names_
-        shown = names[1]
+        names, places = self.place_names_, self.places(X)
+        shown = names[1 + int(places[:, 1:].std(axis=0).argmax())]
         if coordinate is not None:
             shown = check_choice("coordinate", coordinate, tuple(names[1:]))
-        j = names.index(shown)
-        places = self.places(X)
-        x, y = (np.linspace(places[:, k].min(), places[:, k].max(), n_points) for k in (0, j))
-        grid = np.tile(np.median(places, axis=0), (n_points * n_points, 1))
-        grid[:, 0], grid[:, j] = np.tile(x, n_points), np.repeat(y, n_points)
-        risk = self.risk_at(grid).reshape(n_points, n_points)
-        people = places[:, [0, j]]
-        far = _distance_to_people(grid[:, [0, j]], people).reshape(risk.shape) > FAR
-        return RepairSurface(x, y, np.where(far, np.nan, risk), people, (names[0], shown))
+        people = places[:, [0, names.index(shown)]]
+        x, y = (np.linspace(column.min(), column.max(), n_points) for column in people.T)
+        risk = _mean_nearby(people, self.predict_proba(X)[:, 1], x, y)
+        return RepairSurface(x, y, risk, people, (names[0], shown))
 
     def __sklearn_clone__(self) -> Self:
         return clone_with_fitted_models(self)
@@ -636,7 +634,10 @@ class BlindRepair(FairClassifier):
             column = ScoreColumn.fit(data.X, self.estimator, data.weight)
             return FittedSource.of_new_rows(column, data.X)
         if is_prefit(self.cv):
-            return FittedSource.of_new_rows(Classifier(self.estimator, data.classes, "estimator"), data.X)
+            fitted = Classifier(self.estimator, data.classes, "estimator")
+            found = FittedSource.of_new_rows(fitted, data.X)
+            warn_of_rows_it_has_seen(fitted, found.own, data)
+            return found
         everybody = np.ones(len(data.y), dtype=bool)
         target = Target("estimator", data.classes[data.y], data.classes, everybody)
         return self._cross_fit(self.estimator, data, target, how, rng)
@@ -745,11 +746,21 @@ class BlindRepair(FairClassifier):
         self._store_labels(plane.rows.data)
 
 
-def _distance_to_people(points: np.ndarray, people: np.ndarray) -> np.ndarray:
-    """Return how far each point (n, 2) is from the nearest person, in units of the axes."""
+def _mean_nearby(people: np.ndarray, risk: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the mean risk of people (n, 2) around each point of a grid, NaN where nobody is (m, m)."""
     extent = np.ptp(people, axis=0)
     extent[extent == 0] = 1
-    return KDTree(people / extent).query(points / extent)[0]
+    grid = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
+    away = KDTree(people / extent).query(grid / extent)[0].reshape(len(y), len(x))
+    some = slice(None, None, -(-len(people) // MOST_PEOPLE))
+    across, up = (
+        np.exp(-0.5 * ((axis[:, None] - column) / (NEAR * width)) ** 2)
+        for axis, column, width in zip((x, y), people[some].T, extent, strict=True)
+    )
+    total = up @ across.T
+    with np.errstate(invalid="ignore"):
+        mean = (up * risk[some]) @ across.T / total
+    return np.where((away <= FAR) & (total > 0), mean, np.nan)
 
 
 def _check_source(role: str, given: Any, *, prefit: bool) -> None:

@@ -27,6 +27,7 @@ from evenrisk.postprocessing._base_models import (
     cross_fit_classifier,
     is_prefit,
     rows_as_given,
+    warn_of_rows_it_has_seen,
     warn_of_weights_left_out,
     with_seeds,
 )
@@ -147,7 +148,7 @@ class RepairedClassifier(FairClassifier):
         with all_or_nothing(self):
             data = self._check_rows(X, y, sample_weight, sensitive_features)
             risks = self._risks(data)
-            repair = BarycenterRepair() if self.repair is None else clone(self.repair)
+            repair = clone(self.with_map().repair)
             self.repair_ = repair.fit(risks.risk, sensitive_features=risks.groups, sample_weight=risks.weight)
             moved = self.repair_.transform(risks.risk, sensitive_features=risks.groups)
             if not (moved.min() >= 0 and moved.max() <= 1):
@@ -161,6 +162,16 @@ class RepairedClassifier(FairClassifier):
                 self._kept_risks = risks
             self._store_labels(data)
         return self
+
+    def with_map(self) -> Self:
+        """Return this estimator with the map that it would fit as its `repair`.
+
+        Returns
+        -------
+        RepairedClassifier
+            Itself, or a copy if `repair` is None.
+        """
+        return self if self.repair is not None else clone(self).set_params(repair=BarycenterRepair())
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return the log-odds of the repaired risk of each row.
@@ -251,7 +262,8 @@ class RepairedClassifier(FairClassifier):
         if sensitive_features is None:
             raise MissingSensitiveFeatures(
                 "`sensitive_features` is required to predict, got None: this repair moves each group's "
-                "scores in its own way. BlindRepair predicts without it"
+                "scores in its own way. scikit-learn's scorers and cross_val_predict do not pass it on: use "
+                "tradeoff_path, or call predict_proba yourself. BlindRepair predicts without it"
             )
         risk = self._classifier.probabilities(rows_as_given(self, X, reset=False))[:, 1]
         return self.repair_.transform(risk, sensitive_features=sensitive_features)
@@ -267,6 +279,7 @@ class RepairedClassifier(FairClassifier):
             data = data.drop_zero_weights()
             classifier = Classifier(self.estimator, data.classes, "estimator")
             unseen = classifier.probabilities(data.X)
+            warn_of_rows_it_has_seen(classifier, unseen, data)
         else:
             rng = check_random_state(self.random_state)
             how = CrossFitting.plan(self.cv, data, rng, self.n_jobs)
@@ -284,6 +297,12 @@ class RepairedClassifier(FairClassifier):
 
     def _check_parameters(self) -> None:
         check_flag("warm_start", self.warm_start)
+        if isinstance(self.estimator, str):
+            raise ArgumentError(
+                "estimator",
+                f"must be a classifier, got {self.estimator!r:.80}: a score that exists is repaired by "
+                "BarycenterRepair().fit(scores, sensitive_features=…)",
+            )
         check_classifier("estimator", self.estimator, prefit=is_prefit(self.cv))
         if self.repair is not None and not isinstance(self.repair, (BarycenterRepair, HistogramMatcher)):
             raise ArgumentError(
