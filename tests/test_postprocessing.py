@@ -795,9 +795,9 @@ class OutOfRange(LogisticRegression):
         ({"estimator": OutOfRange()}, r"`estimator` must give probabilities in \[0, 1\], got 1\.\d"),
         ({"attribute_estimator": OutOfRange()}, "`attribute_estimator` must give probabilities in"),
         ({"estimator": 0}, "`attribute_estimator` must be given with a score column, 0, got None"),
-            "name columns of X, got 9, which X does not have",
+        (
             {"estimator": 9, "attribute_estimator": LogisticRegression()},
-            "name columns of X that hold",
+            "name columns of X, got 9, which X does not have",
         ),
         ({"estimator": 0, "attribute_estimator": [1]}, r"`attribute_estimator` must give probabilities in"),
         ({"estimator": 0, "attribute_estimator": [1, 2, 3]}, "one column of X for each of 2 groups, got 3"),
