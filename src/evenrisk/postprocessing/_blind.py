@@ -347,10 +347,11 @@ class BlindRepair(FairClassifier):
         """Return what scores rows held out at any eta, without fitting a base model again.
 
         Searches use it. They hold out each fold in turn and need, for each, a repair that knows nothing of
-        it; only the number of splines is chosen once, on all rows. The repair takes the folds that are left as its own, and a base model that is fitted without two
-        folds serves both of them: with five folds 16 fits of each base model instead of 36. From 20,000 rows
-        on, folds are left out one at a time: 6 fits. The coordinates in a plane then come from models that
-        know the fold held out. Measured gaps and AUC are closer than their standard errors to those without.
+        it; only the number of splines is chosen once, on all rows. The repair takes the folds that are left
+        as its own, and a base model that is fitted without two folds serves both of them: with five folds 16
+        fits of each base model instead of 36. From 20,000 rows on, folds are left out one at a time: 6 fits.
+        The coordinates in a plane then come from models that know the fold held out, which changes measured
+        gaps and AUC by less than their standard errors.
 
         Parameters
         ----------
