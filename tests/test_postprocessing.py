@@ -492,7 +492,7 @@ def test_the_surface_is_the_mean_repaired_risk_of_the_people_around():
         if np.hypot(*steps.T).min() > 0.05:
             assert np.isnan(surface.risk[i, j])
         else:
-            near = np.exp(-0.5 * (steps**2).sum(axis=1) / 0.02**2)
+            near = np.exp(-0.5 * (steps**2).sum(axis=1) / 0.04**2)
             assert surface.risk[i, j] == pytest.approx(np.average(repaired, weights=near), rel=1e-9)
     assert 5 < np.isfinite(surface.risk).sum() < 20
     with pytest.raises(ValueError, match=r"must be one of 'probability of 1', 'probability of 2', got 'x'"):

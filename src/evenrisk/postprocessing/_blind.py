@@ -57,7 +57,7 @@ from evenrisk.postprocessing._plane_model import HeldOutPath, PlaneRows, choose_
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
 MANY_ROWS = 20_000  # from which on searches leave folds out one at a time
 FAR = 0.05  # of the axes: nothing is shown farther from everybody
-NEAR = 0.02  # of the axes: the standard deviation of the weights of people around a point
+NEAR = 0.04  # of the axes: the standard deviation of the weights of people around a point
 MOST_PEOPLE = 20_000  # of whom means are taken
 PLANE_SETTINGS = (  # on which the plane depends
     *("estimator", "parity", "distance", "attribute_estimator"),
@@ -87,7 +87,7 @@ class RepairSurface(NamedTuple):
         The grid: risks, and values of the other coordinate.
     risk : ndarray of shape (m, m)
         The mean repaired risk of the people around, weighted by their distance (a normal weight with a
-        standard deviation of 2 % of the axes), one row for each y; NaN where nobody is within 5 %.
+        standard deviation of 4 % of the axes), one row for each y; NaN where nobody is within 5 %.
     people : ndarray of shape (n, 2)
         Places of people.
     names : pair of str
