@@ -398,12 +398,13 @@ def test_a_path_from_a_known_eta_takes_no_larger_steps_than_from_0(capsys):
     problem = LinearObjective(scores, w.X, alpha=1e-3, fit_intercept=True)
     (start,) = eta_path(problem, [0.1], settings)
 
-    def steps(eta, **how):
+    def steps(*etas, **how):
         capsys.readouterr()
-        list(eta_path(problem, [eta], settings, start.solution.theta, **how))
+        list(eta_path(problem, etas, settings, start.solution.theta, **how))
         lines = capsys.readouterr().err.splitlines()
         return [float(line.removeprefix("eta ")) for line in lines if line.startswith("eta ")]
 
     assert steps(0.4, start_eta=0.1) == [0.4]
     assert steps(5.0, start_eta=0.1) == pytest.approx([0.1 * 10**0.5, 1, 10**0.5, 5], rel=1e-4)
     assert steps(5.0) == [5.0]
+    assert steps(5.0, 6.0, 40.0, start_eta=4.0) == pytest.approx([5, 6, 10, 10**1.5, 40], rel=1e-4)

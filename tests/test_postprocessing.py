@@ -20,6 +20,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
@@ -30,10 +31,13 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 
 from evenrisk import BudgetSearchCV, FairLogisticRegression, threshold_profile
+from evenrisk._estimator import eta_path
 from evenrisk.datasets import load_adult, load_compas
+from evenrisk.distances import DISTANCES
 from evenrisk.exceptions import MissingSensitiveFeatures, RepairWarning, SmallCellWarning
 from evenrisk.metrics import quality_at_gap
 from evenrisk.model_selection import tradeoff_path
+from evenrisk.model_selection._held_out import EtaEstimator, FitInput, HeldOutScorer
 from evenrisk.postprocessing import (
     BarycenterRepair,
     BlindRepair,
@@ -41,7 +45,7 @@ from evenrisk.postprocessing import (
     RepairedClassifier,
     price_of_blindness,
 )
-from evenrisk.postprocessing._plane import SIZES
+from evenrisk.postprocessing._plane import SIZES, PlaneBasis
 from optional import need
 
 RULES = ("demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality")
@@ -335,7 +339,7 @@ def test_scores_of_a_fold_held_out_know_nothing_of_its_labels_and_groups(
     for eta in (0.0, 2.0, 30.0):
         before, after = one.raw_scores(eta), two.raw_scores(eta)
         assert np.array_equal(before[test], after[test])
-        assert not np.isclose(before[folds[0][1]], after[folds[0][1]]).any()
+        assert np.isclose(before[folds[0][1]], after[folds[0][1]]).mean() < 0.05
 
 
 def test_of_many_rows_each_fold_is_left_out_alone_and_scores_are_nearly_the_same(rows, monkeypatch):
@@ -403,6 +407,161 @@ def test_folds_that_cannot_be_shared_are_fitted_apart(rows):
     assert repair.held_out(X, y, folds_of(len(y), 4), sensitive_features=a) is None
     two = clone(repair).set_params(cv=2)
     assert two.held_out(*rows[:2], folds_of(3000, 2), sensitive_features=rows[2]) is None
+
+
+def test_a_fold_is_scored_by_a_plane_model_of_the_other_folds(rows):
+    X, y, a = (each[:450] for each in rows)
+    weight = np.random.default_rng(0).gamma(2, size=450)
+    folds, one = folds_of(450, 3), weight.mean()
+    repair = BlindRepair(LogisticRegression(), cv=3, tol=1e-9, random_state=0)
+    path = repair.held_out(X, y, folds, weight, sensitive_features=a)._path
+    g, c = path.raw_scores(1.0, DISTANCES["gap"]), path.rows.c
+    for V, (train, test) in zip(path.V, folds, strict=True):
+        basis = PlaneBasis(V[train], path.size, coin=True)
+        model = FairLogisticRegression(eta=1, alpha=0.3 * one / weight[train].sum(), tol=1e-9)
+        model.fit(basis(V[train], c[train]), y[train], weight[train], sensitive_features=a[train])
+        assert g[test] == pytest.approx(model.decision_function(basis(V[test], c[test])), abs=1e-4)
+
+
+def test_a_fit_of_a_search_starts_at_the_largest_smaller_eta(rows, monkeypatch):
+    X, y, a = (each[:450] for each in rows)
+    starts, exact = [], eta_path
+
+    def watched(problem, etas, settings, start=None, start_eta=None):
+        starts.append((etas[0], start is not None, start_eta))
+        return exact(problem, etas, settings, start, start_eta)
+
+    monkeypatch.setattr("evenrisk.postprocessing._plane_model.eta_path", watched)
+    repair = BlindRepair(LogisticRegression(), cv=3, random_state=0)
+    held = repair.held_out(X, y, folds_of(450, 3), sensitive_features=a)
+    for eta in (0.0, 4.0, 1.0, 2.0):
+        held.raw_scores(eta)
+    assert starts[::3] == [(0.0, False, None), (4.0, True, 0.0), (1.0, True, 0.0), (2.0, True, 1.0)]
+
+
+def test_what_a_search_over_a_repair_finds_is_apart_from_it(rows):
+    X, y, a = (each[:450] for each in rows)
+    chance = np.random.RandomState(0)
+    repair = BlindRepair(LogisticRegression(), cv=3, warm_start=True, n_jobs=1, random_state=chance)
+    search = BudgetSearchCV(repair, 0.3, cv=3, n_jobs=2, random_state=0).fit(X, y, sensitive_features=a)
+    found, given = search.best_estimator_.get_params(deep=False), repair.get_params(deep=False)
+    assert all(found[name] == given[name] for name in set(given) - {"estimator", "eta", "random_state"})
+    assert repair.eta == 1.0
+    assert found["random_state"] is not chance
+    repair.estimator.set_params(C=1e-4)
+    assert found["estimator"].C == 1.0
+    repair.estimator.set_params(C=1.0)
+    held = repair.held_out(X, y, folds_of(450, 3), sensitive_features=a)
+    one, two = held.fitted(1.0), held.fitted(5.0)
+    assert (one.eta, two.eta) == (1.0, 5.0)
+    assert not np.array_equal(one.decision_function(X), two.decision_function(X))
+    # a refit takes folds of its own
+    repair.set_params(random_state=0)
+    held = repair.held_out(X, y, folds_of(450, 3), sensitive_features=a)
+    again = held.fitted(1.0).set_params(eta=3).fit(X, y, sensitive_features=a)
+    alone = clone(repair).set_params(eta=3).fit(X, y, sensitive_features=a)
+    assert np.array_equal(again.decision_function(X), alone.decision_function(X))
+
+
+def test_fitted_models_share_any_folds(rows):
+    X, y, a = (each[:450] for each in rows)
+    risk, group = LogisticRegression().fit(X, y), LogisticRegression().fit(X, a)
+    fitted = BlindRepair(risk, attribute_estimator=group, cv="prefit", random_state=0)
+    for n_folds in (2, 3):
+        assert fitted.held_out(X, y, folds_of(450, n_folds), sensitive_features=a) is not None
+
+
+def test_rows_that_two_folds_both_fit_decide_whether_they_share(rows):
+    X, y, a = (each[:450] for each in rows)
+    repair = BlindRepair(LogisticRegression(), cv=3, random_state=0)
+    folds = folds_of(450, 3)
+    assert repair.held_out(X, y, folds_of(450, 4)[:3], sensitive_features=a) is None
+    rare = ((np.arange(450) % 6) == 0).astype(int)  # in one fold of three
+    rare[1] = 1
+    assert repair.held_out(X, rare, folds, sensitive_features=a) is None
+    parts = [(train[train % 3 == (k + 1) % 3], test) for k, (train, test) in enumerate(folds)]
+    assert repair.held_out(X, y, parts, sensitive_features=a) is None  # no two folds fit the same rows
+    search = BudgetSearchCV(repair, 0.4, cv=parts).fit(X, y, sensitive_features=a)
+    assert search.max_gap_ <= 0.4
+    for cv in (3.0, np.array(folds, dtype=object)):
+        assert clone(repair).set_params(cv=cv).held_out(X, y, folds, sensitive_features=a) is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_search_over_a_repair_uses_weights(rows):
+    X, y, a = (each[:450] for each in rows)
+    weight, folds = np.where(y == a, 5.0, 0.2), folds_of(450, 3)
+    repair = BlindRepair(LogisticRegression(), cv=3, random_state=0)
+    search = BudgetSearchCV(repair, 1, cv=folds).fit(X, y, weight, sensitive_features=a)
+    alone = clone(repair).set_params(eta=0, cv=folds).fit(X, y, weight, sensitive_features=a)
+    assert np.array_equal(search.decision_function(X), alone.decision_function(X))
+
+
+def test_a_search_from_scratch_tells_what_is_shared(rows):
+    X, y, a = (each[:450] for each in rows)
+    repair = BlindRepair(LogisticRegression(), cv=3, random_state=0)
+    scorer = HeldOutScorer(EtaEstimator.find(repair), FitInput(X, y, a, None), folds_of(450, 3))
+    assert scorer.shared._path.warm
+    scorer.fit_from_scratch()
+    assert not scorer.shared._path.warm
+
+
+@pytest.mark.parametrize(("settings", "times"), [({"max_iter": 2}, 1), ({"estimator__max_iter": 1}, 1)])
+def test_a_search_over_a_repair_says_once_what_does_not_converge(rows, settings, times):
+    X, y, a = (each[:450] for each in rows)
+    repair = BlindRepair(LogisticRegression(), cv=3, random_state=0).set_params(**settings)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        BudgetSearchCV(repair, 1, cv=folds_of(450, 3)).fit(X, y, sensitive_features=a)
+    found = [each for each in seen if issubclass(each.category, ConvergenceWarning)]
+    assert len(found) == times
+
+
+def test_small_cells_are_named_once_where_nothing_can_be_shared(rows):
+    X, y, a = (each[:450] for each in rows)
+    a = np.where(np.isin(np.arange(450), np.r_[0:120:10]), 2, a)
+    y = np.where(a == 2, np.arange(450) == 0, y).astype(int)
+    repair = BlindRepair(LogisticRegression(), "equal_opportunity", cv=3, random_state=0)
+    y[np.flatnonzero(a == 2)[:3]] = 1
+    folds = folds_of(450, 3)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        BudgetSearchCV(repair, 1, cv=folds).fit(X, y, sensitive_features=a)
+    assert sum(issubclass(each.category, SmallCellWarning) for each in seen) == 1
+
+
+def test_the_unit_of_weights_does_not_matter(rows):
+    X, y, a = (each[:900] for each in rows)
+    found = [
+        BlindRepair(LogisticRegression(C=1e9), eta=10, random_state=0)
+        .fit(X, y, np.full(900, weight), sensitive_features=a)
+        .decision_function(X)
+        for weight in (1.0, 1 / 900, 1e4)
+    ]
+    assert found[1] == pytest.approx(found[0], abs=0.02)
+    assert found[2] == pytest.approx(found[0], abs=0.02)
+
+
+def test_rows_without_weight_take_no_places_in_folds():
+    X, y, a = world(40)
+    weight = np.ones(40)
+    for label in (0, 1):  # two rows of group 1 and each label are left
+        weight[np.flatnonzero((a == 1) & (y == label))[2:]] = 0
+    for seed in range(8):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            BlindRepair(LogisticRegression(), cv=2, random_state=seed).fit(X, y, weight, sensitive_features=a)
+
+
+def test_folds_without_rows_of_weight_are_refused_by_number(rows):
+    X, y, a = (each[:400] for each in rows)
+    weight = np.where(np.arange(400) % 4 == 2, 0.0, 1.0)
+    for make in (BlindRepair, RepairedClassifier):
+        with pytest.raises(ValueError, match=r"`cv` must hold out rows .* got none in fold 3 of 4"):
+            make(LogisticRegression(), cv=folds_of(400, 4)).fit(X, y, weight, sensitive_features=a)
+        folds = [(np.zeros(0, dtype=int), np.arange(200)), (np.arange(200), np.arange(200, 400))]
+        with pytest.raises(ValueError, match=r"`cv` must fit rows .* got none in fold 1 of 2"):
+            make(LogisticRegression(), cv=folds).fit(X, y, sensitive_features=a)
 
 
 def test_a_warm_start_with_other_rows_fits_everything_again(rows, others):
@@ -646,7 +805,7 @@ def test_the_repair_beside_the_imitation_is_measured_on_rows_held_out_too():
     rank = np.empty(900)
     for train, test in plane.how.folds:
         F = plane.rows.features(plane.basis)
-        model = clone(repair.plane_model_).set_params(alpha=0.3 / weight[train].sum())
+        model = clone(repair.plane_model_).set_params(alpha=0.3 * weight.mean() / weight[train].sum())
         g = model.fit(F[train], y[train], weight[train], sensitive_features=a[train]).decision_function(F)
         for i in test:
             lower, equal = g[test] < g[i], g[test] == g[i]
@@ -1180,6 +1339,7 @@ def test_a_number_may_be_the_label_of_a_column(others):
     assert (np.diff(repaired.places(frame)[order, 0]) >= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:a max gap of .* is left:evenrisk.exceptions.RepairWarning")
 def test_risks_of_0_and_1_have_finite_log_odds(rows):
     X, y, a = (each[:600] for each in rows)
     trees = DecisionTreeClassifier(max_depth=6, random_state=0)

@@ -8,6 +8,7 @@ from scipy.optimize import minimize, rosen, rosen_der
 
 from evenrisk._estimator import intermediate_etas
 from evenrisk.solvers import RENEW, lbfgs, momentum, newton
+from evenrisk.solvers.descent import ridged_inverse
 
 RNG = np.random.default_rng(0)
 ROOT = RNG.standard_normal((6, 6)) * [1, 1, 1, 0.1, 0.1, 3]
@@ -193,3 +194,12 @@ def test_the_start_is_left_as_it_was(solver):
     start = np.zeros(6)
     solver(quadratic, start, max_iter=10)
     assert not start.any()
+
+
+def test_an_inverse_does_not_depend_on_units():
+    factor = RNG.standard_normal((9, 4))
+    H, unit = factor.T @ factor, np.array([1e-7, 1.0, 1e4, 1.0])
+    scale = np.outer(unit, unit)
+    assert ridged_inverse(H * scale, 1e-10) * scale == pytest.approx(np.linalg.inv(H), rel=1e-6)
+    singular = np.ones((3, 3))  # the ridge grows until there is an inverse
+    assert np.isfinite(ridged_inverse(singular, 1e-30)).all()

@@ -299,9 +299,14 @@ class HeldOutScorer:
         if self.estimator.prefix or not hasattr(owner, "held_out"):
             return None
         X, y, sensitive_features, weight = self.given
-        return owner.held_out(
-            *(X, y, self.folds, weight), sensitive_features=sensitive_features, n_jobs=self.n_jobs
-        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = owner.held_out(
+                *(X, y, self.folds, weight), sensitive_features=sensitive_features, n_jobs=self.n_jobs
+            )
+        if found is not None:  # else the last fit warns
+            _warn_once(caught)
+        return found
 
     def scores(self, eta: float) -> HeldOutScores:
         """Fit every fold and return the scores of the rows it holds out."""
@@ -379,6 +384,12 @@ def _ignore_repeated_warnings() -> Iterator[None]:
         for category in RAISED_ONCE:
             warnings.simplefilter("ignore", category)
         yield
+
+
+def _warn_once(caught: list[warnings.WarningMessage]) -> None:
+    """Raise again the warnings that differ; many fits of a base model warn of the same."""
+    for each in {(one.category, str(one.message)): one for one in caught}.values():
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, source=each.source)
 
 
 def rank_within_fold(score: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

@@ -38,7 +38,7 @@ from evenrisk._validation import (
 from evenrisk.curves import cell_curves, gaps
 from evenrisk.postprocessing._quantiles import Quantiles
 
-LARGE_GAP = 0.05  # that ties may leave without a warning
+LARGE_GAP = 0.1  # that ties may leave without a warning
 
 
 def _distribution(score: np.ndarray, weight: np.ndarray, *, risk: bool) -> Quantiles:

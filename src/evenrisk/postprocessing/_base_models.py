@@ -192,10 +192,11 @@ class CrossFitting:
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
             check_number("cv", cv, low=2, whole=True)
             splitter = StratifiedKFold(int(cv), shuffle=True, random_state=rng.randint(2**31 - 1))
+            stratum = stratum[data.weight > 0]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # a label may have fewer rows in some group
-                folds = list(splitter.split(np.zeros(n), stratum))
-        elif isinstance(cv, Iterable) and not (isinstance(cv, str) or hasattr(cv, "split")):
+                return cls(list(splitter.split(np.zeros(len(stratum)), stratum)), n_jobs, in_pairs)
+        if isinstance(cv, Iterable) and not (isinstance(cv, str) or hasattr(cv, "split")):
             folds = [_check_fold(fold, n) for fold in cv]
         else:
             folds = list(check_cv(cv, data.y, classifier=True).split(np.zeros(n), stratum))
@@ -213,15 +214,20 @@ class CrossFitting:
                 )
         place = np.cumsum(data.weight > 0) - 1  # among the rows that count
         there = [[part[data.weight[part] > 0] for part in fold] for fold in folds]
+        for number, fold in enumerate(there, start=1):
+            for what, part in zip(("fit", "hold out"), fold, strict=True):
+                if not len(part):
+                    raise ArgumentError(
+                        "cv",
+                        f"must {what} rows of positive weight in each fold, got none in fold {number} of "
+                        f"{len(there)}",
+                    )
         return cls([(place[train], place[test]) for train, test in there], n_jobs, in_pairs)
 
     def pairs_are_complete(self, data: TrainingData) -> bool:
-        """Whether every label and cell has rows outside any two folds; all rows of the data have weight."""
-        cell = data.y if data.groups is None else 2 * data.groups.code + data.y
-        table = np.zeros((len(self.folds), cell.max() + 1))
-        np.add.at(table, (self.fold_of_row, cell), 1)
-        present = table[:, table.any(axis=0)]
-        return all((present.sum(axis=0) > present[i] + present[j]).all() for i, j in self.pairs)
+        """Whether what any two folds both fit has every label and cell; all rows of the data have weight."""
+        parts = (np.intersect1d(self.folds[i][0], self.folds[j][0]) for i, j in self.pairs)
+        return all(data.is_complete(rows) for rows in parts)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -250,7 +256,7 @@ def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int |
         rows = (data.weight > 0) & (True if label is None else data.y == label)
         counts = np.bincount(data.groups.code[rows], minlength=len(data.groups.labels))
         if counts.min() < n_folds:
-            where = "" if label is None else f" among rows of label {data.classes[label]!r}"
+            where = "" if label is None else f" among rows of label {listed(data.classes[[label]])}"
             raise ArgumentError(
                 "sensitive_features",
                 f"must have at least as many rows of each group as folds, cv={n_folds}{where}, got "

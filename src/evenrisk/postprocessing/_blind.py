@@ -23,7 +23,7 @@ from evenrisk._validation import (
     check_number,
     listed,
 )
-from evenrisk.calibration import CALIBRATIONS
+from evenrisk.calibration import CALIBRATIONS, weight_of_one_row
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.linear_model import FairLogisticRegression
 from evenrisk.parity import PARITIES, Parity
@@ -105,7 +105,8 @@ class HeldOutRepair:
     """A repair at any η of the same rows: scores of rows held out, and the repair fitted to all rows."""
 
     def __init__(self, repair: BlindRepair, plane: Plane, folds: Sequence[Fold]) -> None:
-        self._repair, self._plane = repair, plane
+        # a later fit that starts warm has folds of its own
+        self._repair, self._plane = repair, replace(plane, without=None, checksum=None)
         V = plane.without or [plane.rows.V] * len(folds)
         self._path = HeldOutPath(plane.rows, V, plane.basis.size, repair._plane_model(), folds)
 
@@ -369,7 +370,8 @@ class BlindRepair(FairClassifier):
             do not hold out every row once, and where two of few rows have all rows of a cell.
         """
         times = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
-        same = self.cv is not True and self.cv == len(folds)
+        number = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
+        same = number and self.cv == len(folds)
         if not ((same or is_prefit(self.cv)) and (times == 1).all()):
             return None
         repair = clone(self).set_params(eta=1.0, warm_start=False)
@@ -380,7 +382,7 @@ class BlindRepair(FairClassifier):
         if in_pairs and not how.pairs_are_complete(data.drop_zero_weights()):
             return None
         plane = repair._plane(data, how)
-        repair.set_params(**self.get_params(deep=False))
+        repair.set_params(warm_start=self.warm_start, n_jobs=self.n_jobs)
         return HeldOutRepair(repair, plane, how.folds)
 
     def distill(
@@ -604,7 +606,8 @@ class BlindRepair(FairClassifier):
         c = None if coin is None else coin(data.X)
         warn_of_crowd(models.place(risk.own, [each.own for each in groups]), c, data, self._parity)
         V = log_odds(models.place(risk.unseen, [each.unseen for each in groups]))
-        rows = PlaneRows(replace(data, X=None), V, c, how.fold_of_row % 2)  # X may be large
+        one = weight_of_one_row(data.weight)
+        rows = PlaneRows(replace(data, X=None), V, c, how.fold_of_row % 2, one)  # X may be large
         basis = choose_basis(rows, self._plane_model(), self._distance)
         without = None
         if how.in_pairs:

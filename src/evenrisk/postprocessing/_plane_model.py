@@ -25,7 +25,7 @@ from evenrisk.objective import LinearProblem, Penalty, ScoreObjective
 from evenrisk.postprocessing._base_models import Fold
 from evenrisk.postprocessing._plane import PlaneBasis, Size, affordable
 
-RIDGE = 0.3  # over the total weight
+RIDGE = 0.3  # over the number of rows
 SELECTION_ROWS = 20_000  # at most, on which sizes are compared
 SELECTION_PENALTY = 0.25  # of the loss
 KEPT_ENTRIES = 50_000_000  # of basis functions that a search keeps: 400 MB
@@ -39,6 +39,11 @@ class PlaneRows:
     V: np.ndarray  # (n, m) coordinates, out of fold
     c: np.ndarray | None  # (n,) the coin
     half: np.ndarray  # (n,) 0 or 1, for comparing sizes
+    weight_of_one_row: float = 1.0
+
+    def alpha(self, rows: Any = slice(None)) -> float:
+        """Return the weight of the ridge in a fit to some rows."""
+        return RIDGE * self.weight_of_one_row / float(self.data.weight[rows].sum())
 
     def features(self, basis: PlaneBasis, rows: Any = slice(None)) -> np.ndarray:
         """Return the basis functions of some rows."""
@@ -48,7 +53,7 @@ class PlaneRows:
         """Return the rows with these numbers."""
         c = None if self.c is None else self.c[rows]
         data = replace(replace(self.data, X=self.V).take(rows), X=None)
-        return PlaneRows(data, self.V[rows], c, self.half[rows])
+        return PlaneRows(data, self.V[rows], c, self.half[rows], self.weight_of_one_row)
 
     def only(self, rows: np.ndarray) -> PlaneRows:
         """Return all rows, those without these numbers with a weight of 0."""
@@ -95,7 +100,7 @@ def _held_out_objective(
         if not (data.is_complete(train) and data.is_complete(test)):
             return np.inf
         basis = PlaneBasis(rows.V[train], size, coin=rows.c is not None)
-        fitted = clone(model).set_params(alpha=RIDGE / data.weight[train].sum(), calibration=None, verbose=0)
+        fitted = clone(model).set_params(alpha=rows.alpha(train), calibration=None, verbose=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # raised once, by the fit to all rows
             groups = None if data.groups is None else data.groups.code[train]
@@ -111,7 +116,7 @@ def fit_path(
 ) -> list[FairLogisticRegression]:
     """Fit the model at each η to all rows."""
     data = rows.data
-    model = clone(model).set_params(alpha=RIDGE / data.weight.sum(), eta=max(etas))
+    model = clone(model).set_params(alpha=rows.alpha(), eta=max(etas))
     groups = None if data.groups is None else data.groups.labels[data.groups.code]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # raised already, when the rows were checked
@@ -173,8 +178,9 @@ class HeldOutPath:
             return self._problems[number]
         rows, basis = self._plane(number)
         F = rows.features(basis)
-        scores = rows.only(self.folds[number][0]).objective(distance, 1.0)
-        problem = LinearProblem(scores, F, alpha=RIDGE / scores.total, fit_intercept=True)
+        others = rows.only(self.folds[number][0])
+        scores = others.objective(distance, 1.0)
+        problem = LinearProblem(scores, F, alpha=others.alpha(), fit_intercept=True)
         if F.size * len(self.folds) <= KEPT_ENTRIES:
             self._problems[number] = problem
         return problem
