@@ -323,9 +323,9 @@ def test_a_path_without_a_penalty_needs_no_groups(some, machine):
         ([], "`etas` must have at least 1 value, got 0"),
         (3.0, r"`etas` must be a sequence of numbers, got 3\.0"),
         ([[1.0]], r"`etas` must be a sequence of numbers, got \[\[1\.0\]\]"),
-        ([1, -1], "`etas` must be a finite number of at least 0, got -1"),
-        ([np.nan], "`etas` must be a finite number of at least 0, got nan"),
-        (["1"], "`etas` must be a finite number of at least 0, got '1'"),
+        ([1, -1], r"`etas\[1\]` must be a finite number of at least 0, got -1"),
+        ([np.nan], r"`etas\[0\]` must be a finite number of at least 0, got nan"),
+        (["1"], r"`etas\[0\]` must be a finite number of at least 0, got '1'"),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             machine().fit_path(X, y, etas, sensitive_features=race)

@@ -218,6 +218,9 @@ class BlindRepair(FairClassifier):
     An explicit estimate of the group takes part in every prediction. Some rules read that as use of the
     attribute by proxy; a model trained with the penalty does so at most implicitly.
 
+    The objective of the plane model is not convex for ``eta > 0``. The fit is the minimum that the path over
+    eta leads to, as in :class:`~evenrisk.FairLogisticRegression`.
+
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
