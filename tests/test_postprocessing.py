@@ -183,14 +183,25 @@ def test_on_a_finite_world_it_is_near_the_best_that_brute_force_finds():
     a = (rng.random(len(x)) < group[x]).astype(int)
     models = BlindRepair(Known(risk), attribute_estimator=Known(group), cv="prefit", random_state=0)
     path = models.fit_path(x[:, None], y, np.geomspace(0.1, 1000, 28), sensitive_features=a)
-    found = []
+    found, spread = [], []
     for each in path:
-        rank = np.unique(each.decision_function(np.arange(5)[:, None]).round(3), return_inverse=True)[1]
+        g = each.decision_function(np.arange(5)[:, None])
+        rank = np.unique(g.round(3), return_inverse=True)[1]
         found.append((gap(rank), loss(rank)))
+        risks = 1 / (1 + np.exp(-g))
+        spread.append(np.sqrt(share @ (risks - share @ risks) ** 2))
     assert found[0][0] > 0.2
+
+    def optimum(budget):
+        return min(value for each, value in best if each <= budget + 1e-9)
+
+    # scores that have collapsed, of which a fit warns, are within the penalty's own grid of thresholds
+    ratios = [value / optimum(each) for (each, value), sd in zip(found, spread, strict=True) if sd > 0.01]
+    assert len(ratios) > 20
+    assert max(ratios) < 1.02
     for budget in (0.26, 0.16, 0.08):
         ours = next(value for each, value in found if each <= budget)  # of the smallest eta that meets it
-        assert ours < 1.02 * min(value for each, value in best if each <= budget)
+        assert ours < 1.02 * optimum(budget)
 
 
 def crowded(n, seed):

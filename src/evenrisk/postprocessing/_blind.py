@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.spatial import KDTree
 from sklearn.base import clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -51,14 +50,11 @@ from evenrisk.postprocessing._base_models import (
 )
 from evenrisk.postprocessing._coin import Coin, warn_of_crowd
 from evenrisk.postprocessing._distill import Distillation, check_imitator, distill
-from evenrisk.postprocessing._plane import PlaneBasis, log_odds
+from evenrisk.postprocessing._plane import PlaneBasis, RepairSurface, log_odds, mean_nearby
 from evenrisk.postprocessing._plane_model import HeldOutPath, PlaneRows, choose_basis, fit_path
 
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
 MANY_ROWS = 20_000  # from which on searches leave folds out one at a time
-FAR = 0.05  # of the axes: nothing is shown farther from everybody
-NEAR = 0.04  # of the axes: the standard deviation of the weights of people around a point
-MOST_PEOPLE = 20_000  # of whom means are taken
 PLANE_SETTINGS = (  # on which the plane depends
     *("estimator", "parity", "distance", "attribute_estimator"),
     *("cv", "coin", "max_iter", "tol", "random_state"),
@@ -76,29 +72,6 @@ class Plane:
     basis: PlaneBasis
     checksum: str | None  # of what was given to fit
     without: list[np.ndarray] | None = None  # the coordinates for each fold, as in `CrossFitted`
-
-
-class RepairSurface(NamedTuple):
-    """The mean repaired risk of people by their risk and one other coordinate, and where they are.
-
-    Attributes
-    ----------
-    x, y : ndarray of shape (m,)
-        The grid: risks, and values of the other coordinate.
-    risk : ndarray of shape (m, m)
-        The mean repaired risk of the people around, weighted by their distance (a normal weight with a
-        standard deviation of 4 % of the axes), one row for each y; NaN where nobody is within 5 %.
-    people : ndarray of shape (n, 2)
-        Places of people.
-    names : pair of str
-        What the two coordinates are.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    risk: np.ndarray
-    people: np.ndarray
-    names: tuple[str, str]
 
 
 class HeldOutRepair:
@@ -525,7 +498,7 @@ class BlindRepair(FairClassifier):
             shown = check_choice("coordinate", coordinate, tuple(names[1:]))
         people = places[:, [0, names.index(shown)]]
         x, y = (np.linspace(column.min(), column.max(), n_points) for column in people.T)
-        risk = _mean_nearby(people, self.predict_proba(X)[:, 1], x, y)
+        risk = mean_nearby(people, self.predict_proba(X)[:, 1], x, y)
         return RepairSurface(x, y, risk, people, (names[0], shown))
 
     def __sklearn_clone__(self) -> Self:
@@ -751,23 +724,6 @@ class BlindRepair(FairClassifier):
         self.plane_model_, self.calibration_ = model, model.calibration_
         self.objective_, self.penalty_, self.n_iter_ = model.objective_, model.penalty_, model.n_iter_
         self._store_labels(plane.rows.data)
-
-
-def _mean_nearby(people: np.ndarray, risk: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the mean risk of people (n, 2) around each point of a grid, NaN where nobody is (m, m)."""
-    extent = np.ptp(people, axis=0)
-    extent[extent == 0] = 1
-    grid = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
-    away = KDTree(people / extent).query(grid / extent)[0].reshape(len(y), len(x))
-    some = slice(None, None, -(-len(people) // MOST_PEOPLE))
-    across, up = (
-        np.exp(-0.5 * ((axis[:, None] - column) / (NEAR * width)) ** 2)
-        for axis, column, width in zip((x, y), people[some].T, extent, strict=True)
-    )
-    total = up @ across.T
-    with np.errstate(invalid="ignore"):
-        mean = (up * risk[some]) @ across.T / total
-    return np.where((away <= FAR) & (total > 0), mean, np.nan)
 
 
 def _check_source(role: str, given: Any, *, prefit: bool) -> None:

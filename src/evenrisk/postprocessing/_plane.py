@@ -1,4 +1,4 @@
-"""The plane of a repair: its coordinates, its basis functions, and the coin made from x.
+"""The plane of a repair: its coordinates, its basis functions, and a picture of it.
 
 Conventions
 -----------
@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 from scipy.special import logit
 from sklearn.preprocessing import SplineTransformer
 
@@ -30,7 +32,9 @@ SLOPE = 0.3
 SMALLEST = 1e-6  # probabilities are kept this far from 0 and 1
 RIDGE_FREE = 10.0  # the factor of u: its weight is then small, and the ridge hardly holds it back
 COIN_KNOTS = 3  # of each coordinate
-RANKS = 256  # points of the coin's distribution function
+FAR = 0.05  # of the axes: nothing is shown farther from everybody
+NEAR = 0.04  # of the axes: the standard deviation of the weights of people around a point
+MOST_PEOPLE = 20_000  # of whom means are taken
 
 
 def log_odds(probability: np.ndarray) -> np.ndarray:
@@ -118,3 +122,46 @@ def affordable(n_rows: float, V: np.ndarray, *, coin: bool) -> list[Size]:
     n_functions = [PlaneBasis(V, size, coin=coin)(some, c).shape[1] for size in SIZES]
     enough = [size for size, n in zip(SIZES, n_functions, strict=True) if n * ROWS_PER_FUNCTION <= n_rows]
     return enough or [SIZES[0]]
+
+
+# ---------------------------------------------------------------- a picture
+
+
+class RepairSurface(NamedTuple):
+    """The mean repaired risk of people by their risk and one other coordinate, and where they are.
+
+    Attributes
+    ----------
+    x, y : ndarray of shape (m,)
+        The grid: risks, and values of the other coordinate.
+    risk : ndarray of shape (m, m)
+        The mean repaired risk of the people around, weighted by their distance (a normal weight with a
+        standard deviation of 4 % of the axes), one row for each y; NaN where nobody is within 5 %.
+    people : ndarray of shape (n, 2)
+        Places of people.
+    names : pair of str
+        What the two coordinates are.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    risk: np.ndarray
+    people: np.ndarray
+    names: tuple[str, str]
+
+
+def mean_nearby(people: np.ndarray, risk: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the mean risk of people (n, 2) around each point of a grid, NaN where nobody is (m, m)."""
+    extent = np.ptp(people, axis=0)
+    extent[extent == 0] = 1
+    grid = np.column_stack([np.tile(x, len(y)), np.repeat(y, len(x))])
+    away = KDTree(people / extent).query(grid / extent)[0].reshape(len(y), len(x))
+    some = slice(None, None, -(-len(people) // MOST_PEOPLE))
+    across, up = (
+        np.exp(-0.5 * ((axis[:, None] - column) / (NEAR * width)) ** 2)
+        for axis, column, width in zip((x, y), people[some].T, extent, strict=True)
+    )
+    total = up @ across.T
+    with np.errstate(invalid="ignore"):
+        mean = (up * risk[some]) @ across.T / total
+    return np.where((away <= FAR) & (total > 0), mean, np.nan)
