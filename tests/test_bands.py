@@ -285,7 +285,7 @@ def test_coarse_bins_end_at_runs_of_ties(monkeypatch):
 def test_many_groups_are_bounded_by_the_sum_of_two_cells(monkeypatch):
     a = people(sizes=(40, 50, 60), steps=10)
     exact = a.profile.band(random_state=0)
-    monkeypatch.setattr(inference, "MANY_GROUPS", 2)
+    monkeypatch.setattr(inference, "MANY_PAIRS", 1)
     bound = a.profile.band(random_state=0)
     assert (bound.half_width > exact.half_width).all()
     assert (bound.half_width < 1.6 * exact.half_width).all()

@@ -42,7 +42,7 @@ def test_p_values_are_uniform_under_the_null(parity, sizes, steps, weighted):
         a = people(parity, sizes, steps, weighted, seed=seed, apart=0)
         result = a.profile.test(99, random_state=seed)
         p.append(result.p_value)
-        _, drawn, measured = resampling.permutations(a.profile._rows, 99, seed)
+        _, drawn, measured, _ = resampling.permutations(a.profile._rows, 99, seed)
         larger = np.count_nonzero(drawn > measured * (1 + 1e-12))
         equal = np.count_nonzero(np.abs(drawn / measured - 1) <= 1e-12)
         assert p[-1] == (1 + larger + equal) / 100
@@ -112,7 +112,7 @@ def relative(a):
     codes = np.unique(a.group, return_inverse=True)[1]
     for rows in strata(a):
         ends = np.flatnonzero(np.append(np.diff(a.score[rows]) > 0, True))
-        weight[rows] /= resampling._scales(codes[rows], weight[rows], ends)[codes[rows]]
+        weight[rows] /= resampling.scales(codes[rows], weight[rows], ends)[codes[rows]]
     return weight
 
 
@@ -128,7 +128,7 @@ def test_scales_of_weights_are_those_of_a_poisson_regression():
     witness = PoissonRegressor(alpha=0, tol=1e-12, max_iter=10_000, solver="newton-cholesky").fit(
         design, weight
     )
-    got = resampling._scales(group, weight, np.arange(500))
+    got = resampling.scales(group, weight, np.arange(500))
     np.testing.assert_allclose(np.log(got[1:] / got[0]), witness.coef_[:2], atol=1e-6)
 
 
@@ -138,9 +138,9 @@ def test_scales_of_weights_do_not_depend_on_who_has_the_heavy_scores():
     ends = np.array([89, 99])
     for group in (np.repeat([1, 0], [50, 50]), np.repeat([0, 1], [50, 50]), np.arange(100) % 2):
         weight = np.where(score > 0, 5.0, 1.0) * np.where(group == 1, 9.0, 1.0)
-        got = resampling._scales(group, weight, ends)
+        got = resampling.scales(group, weight, ends)
         assert got[1] / got[0] == pytest.approx(9, rel=1e-12)
-    assert resampling._scales(group, np.where(group == 1, 9.0, 1.0), ends).tolist() == [1, 9]
+    assert resampling.scales(group, np.where(group == 1, 9.0, 1.0), ends).tolist() == [1, 9]
 
 
 def noise(weight, inside):
@@ -221,7 +221,7 @@ def test_p_value_equals_all_permutations(parity, weighted):
 def test_permuted_gaps_equal_brute_force(parity, sizes, steps, weighted):
     a = people(parity, sizes, steps, weighted)
     rng = Recorder(6)
-    got, statistics, measured = resampling.permutations(a.profile._rows, 25, rng)
+    got, statistics, measured, _ = resampling.permutations(a.profile._rows, 25, rng)
     assert measured == pytest.approx(statistic_of(a), rel=1e-10)
     weight, largest = relative(a), np.zeros(25)
     codes = np.unique(a.group, return_inverse=True)[1]

@@ -12,6 +12,7 @@ __version__ = "0.1.0.dev0"
 _SUBMODULE_OF = {
     "BlindRepair": "postprocessing",
     "BudgetSearchCV": "model_selection",
+    "Comparison": "parity",
     "FairKernelSVC": "svm",
     "FairLinearSVC": "svm",
     "FairLogisticRegression": "linear_model",
@@ -37,6 +38,7 @@ _SUBMODULES = (
 __all__ = [
     "BlindRepair",
     "BudgetSearchCV",
+    "Comparison",
     "FairKernelSVC",
     "FairLinearSVC",
     "FairLogisticRegression",
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
     from evenrisk.model_selection import BudgetSearchCV
     from evenrisk.neural_network import FairMLPClassifier as FairMLPClassifier
     from evenrisk.nn import ParityLoss as ParityLoss
-    from evenrisk.parity import Parity
+    from evenrisk.parity import Comparison, Parity
     from evenrisk.postprocessing import BlindRepair
     from evenrisk.report import audit
     from evenrisk.svm import FairKernelSVC, FairLinearSVC

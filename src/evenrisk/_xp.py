@@ -60,6 +60,14 @@ class Cells(NamedTuple):
             for j in range(self.code.shape[1])
         ]
 
+    def union_sums(self, values: Array) -> Array:
+        """Return Σ share·values (n,) over the rows of each union (u,)."""
+        total = 0
+        for one in self._replace(weight=values).memberships():
+            # segment 0 collects the rows that are in no cell
+            total = total + segment_sum(one.weight, as_index(one.code) + 1, self.n_cells + 1)[1:]
+        return self.unite(total)
+
     def unite(self, x: Array) -> Array:
         """Return Σ of x (c, …) over the cells of each union (u, …)."""
         return x if self.unions is None else _matrix_product(self.unions, x)

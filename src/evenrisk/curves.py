@@ -9,9 +9,10 @@ strictly increasing map of the score leaves them bit for bit as they were.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from evenrisk._xp import Array, argsort, concat, cumsum, namespace
+from evenrisk._xp import Array, argsort, as_index, cast, concat, cumsum, namespace, segment_sum
 
 
 class CellCurves(NamedTuple):
@@ -38,6 +39,32 @@ def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellC
     return CellCurves(score[ends], xp.stack(above), xp.stack(mass))
 
 
+def union_curves(
+    score: Array, compared: Array, cells: Iterable[tuple[Array, Array]], n_cells: int, unions: Array
+) -> CellCurves:
+    """Return P(score > t) and mass of unions of cells at every distinct score t of rows `compared` (n,).
+
+    `cells` holds (code, weight) of each row, as often as it may be in a cell; `unions` (u, c) is 1 for the
+    cells of each.
+    """
+    kept = compared > 0
+    score = score[kept]
+    order = argsort(score)
+    score = score[order]
+    ends = run_ends(score)
+    m = ends.shape[0]
+    bins = cumsum(as_index(concat([score[:1] != score[:1], score[1:] != score[:-1]], 0)), 0)
+    mass: Array = 0
+    for code, weight in cells:
+        code, weight = as_index(code)[kept][order], weight[kept][order]
+        inside = code >= 0
+        flat = segment_sum(weight[inside], code[inside] * m + bins[inside], n_cells * m)
+        mass = mass + flat.reshape((n_cells, m))
+    mass = cast(unions, mass.dtype) @ mass
+    below = cumsum(mass, 1)
+    return CellCurves(score[ends], (below[:, -1:] - below) / below[:, -1:], mass)
+
+
 def run_ends(ordered: Array) -> Array:
     """Return the index of the last row of each run of equal scores, the scores being in order."""
     xp = namespace(ordered)
@@ -45,10 +72,18 @@ def run_ends(ordered: Array) -> Array:
     return xp.nonzero(concat([ordered[1:] != ordered[:-1], always], 0))[0]
 
 
-def gaps(above: Array) -> Array:
-    """Return the largest minus the smallest selection rate over groups: above (…, k, m) → (…, m)."""
+def gaps(above: Array, pairs: Array | None = None) -> Array:
+    """Return the largest difference of selection rates: above (…, k, m) → (…, m).
+
+    It is that of the `pairs` (q, 2) of groups which are compared, or of any two.
+    """
     xp = namespace(above)
-    return xp.max(above, axis=-2) - xp.min(above, axis=-2)
+    if pairs is None:
+        return xp.max(above, axis=-2) - xp.min(above, axis=-2)
+    largest = 0 * above[..., 0, :]
+    for first, second in pairs.tolist():
+        largest = xp.maximum(largest, xp.abs(above[..., first, :] - above[..., second, :]))
+    return largest
 
 
 def auc(score: Array, y: Array, weight: Array) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import PenalisedClassifier, TrainingData, all_or_nothing, eta_path
-from evenrisk._validation import check_number
+from evenrisk._validation import Comparison, check_number
 from evenrisk.calibration import Steps
 from evenrisk.distances import Distance
 from evenrisk.losses import LOGISTIC
@@ -26,8 +26,12 @@ class FairLogisticRegression(PenalisedClassifier):
     Parameters
     ----------
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     distance : str or Distance, default="gap"
         "gap", "histogram" (the paper's HA), "gaussian" (the paper's GA), or an instance with its own
         settings such as ``GapDistance(window=(0.2, 0.6))``.
@@ -78,6 +82,9 @@ class FairLogisticRegression(PenalisedClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    comparison_ : Comparison
+        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
+        given.
     calibration_ : Line, Steps or None
         The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float
@@ -124,6 +131,7 @@ class FairLogisticRegression(PenalisedClassifier):
         self,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         alpha: float = 0.0,
@@ -138,6 +146,7 @@ class FairLogisticRegression(PenalisedClassifier):
         verbose: int = 0,
     ) -> None:
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.alpha = alpha
@@ -163,8 +172,8 @@ class FairLogisticRegression(PenalisedClassifier):
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
-            The group of each row; several columns are crossed. Aligned with X by position. Required
-            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+            The group of each row, in one column or several; `comparison` says who is compared. Aligned with X
+            by position. Required wherever there is a penalty (``eta > 0``); never needed to predict.
 
         Returns
         -------

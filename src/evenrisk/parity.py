@@ -17,12 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evenrisk._validation import shown
+from evenrisk._validation import Comparison as Comparison
+from evenrisk._validation import check_codes, check_sizes, shown
 from evenrisk._xp import Array, Cells, as_array, cast, namespace
+
+if TYPE_CHECKING:
+    from evenrisk._validation import Attribute, Groups
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ class Contrasts(NamedTuple):
     unions: np.ndarray  # (u, k) 1 for the groups of each union, else 0
     pairs: np.ndarray  # (q, 2) unions
     weight: np.ndarray  # (q,) of each comparison in the penalty; they add up to 1
+    names: tuple[str, ...] = ()  # (u,) of the unions, where somebody needs them
 
     @classmethod
     def every_pair(cls, n_groups: int) -> Contrasts:
@@ -192,10 +197,48 @@ class Contrasts(NamedTuple):
         pairs = np.stack([first, first + n_bins - 1], axis=1)
         return cls(np.vstack([below, 1 - below]), pairs, np.full(n_bins - 1, 1 / (n_bins - 1)))
 
+    @classmethod
+    def of_attribute(cls, attribute: Attribute) -> Contrasts:
+        """Return what is compared of an attribute's classes, by name."""
+        kept = np.flatnonzero(attribute.compared)
+        names, k = [attribute.names[i] for i in kept], len(kept)
+        if attribute.cuts:
+            made, names = cls._ordered(attribute, k)
+        elif attribute.reference is not None:
+            made = cls.reference(k, int(np.searchsorted(kept, attribute.reference)))
+        elif attribute.rest:
+            made = cls.rest(k)
+            names += [f"not {name}" for name in names] if k > 2 else []
+        else:
+            made = cls.every_pair(k)
+        place = np.where(attribute.compared, np.cumsum(attribute.compared) - 1, -1)
+        return made.of_classes(place)._replace(names=tuple(names))
+
+    @classmethod
+    def _ordered(cls, attribute: Attribute, k: int) -> tuple[Contrasts, list[str]]:
+        """Return the cuts of an attribute; people of unknown value, if a class, are compared with others."""
+        n_bins = len(attribute.cuts) + 1
+        below, over = (list(side) for side in zip(*attribute.sides, strict=True))
+        made, names = cls.cuts(n_bins), [*below, *over]
+        if k == n_bins:
+            return made, names
+        unknown = (np.arange(k) == n_bins) * 1.0
+        unions = np.vstack([np.pad(made.unions, ((0, 0), (0, 1))), unknown, 1 - unknown])
+        pairs = np.vstack([made.pairs, [len(names), len(names) + 1]])
+        names += [attribute.names[n_bins], f"{attribute.name} known"]
+        return cls(unions, pairs, np.full(len(pairs), 1 / len(pairs))), names
+
     def of_classes(self, classes: np.ndarray) -> Contrasts:
         """Return these contrasts for finer groups: classes (k,) is the group that each is part of, or −1."""
         part_of = classes[None, :] == np.arange(self.unions.shape[1])[:, None]
         return self._replace(unions=self.unions @ part_of)
+
+    def some(self, kept: np.ndarray) -> Contrasts:
+        """Return some of the comparisons (a mask (q,)), and the unions that they compare."""
+        used, pairs = np.unique(self.pairs[kept], return_inverse=True)
+        weight = self.weight[kept] / self.weight[kept].sum()
+        names = tuple(self.names[i] for i in used) if self.names else ()
+        return Contrasts(self.unions[used], pairs.reshape(-1, 2), weight, names)
 
     @staticmethod
     def together(several: Sequence[Contrasts]) -> Contrasts:
@@ -205,6 +248,7 @@ class Contrasts(NamedTuple):
             np.vstack([each.unions for each in several]),
             np.vstack([each.pairs + first for each, first in zip(several, start, strict=False)]),
             np.concatenate([each.weight for each in several]) / len(several),
+            tuple(name for each in several for name in each.names),
         )
 
     def in_strata(self, n_strata: int) -> Contrasts:
@@ -212,8 +256,57 @@ class Contrasts(NamedTuple):
         u = len(self.unions)
         pairs = [self.pairs + stratum * u for stratum in range(n_strata)]
         return Contrasts(
-            np.kron(np.eye(n_strata), self.unions), np.vstack(pairs), np.tile(self.weight, n_strata)
+            np.kron(np.eye(n_strata), self.unions),
+            np.vstack(pairs),
+            np.tile(self.weight, n_strata),
+            self.names * n_strata,
         )
+
+
+def contrasts_of(groups: Groups) -> Contrasts | None:
+    """Return what is compared of the codes of groups; None where it is every pair of them.
+
+    Every attribute has the same weight.
+    """
+    if groups.attributes is None:
+        return None
+    several = [Contrasts.of_attribute(each).of_classes(each.classes) for each in groups.attributes]
+    return Contrasts.together(several)
+
+
+def group_cells(parity: Parity, y: Array | None, groups: Groups, weight: Array) -> Cells:
+    """Return the cells and comparisons of checked groups."""
+    contrasts, k = contrasts_of(groups), len(groups.labels)
+    if contrasts is None:
+        return make_cells(parity, y, groups.code, k, weight)
+    if groups.share is not None:
+        code = np.broadcast_to(np.arange(k, dtype=np.int32), groups.share.shape)
+        return make_cells(parity, y, code, k, weight, contrasts, cast(groups.share, weight.dtype))
+    compared = contrasts.unions.sum(axis=0) > 0  # nobody is in a cell without being compared
+    code = np.where(compared[groups.code], groups.code, -1)
+    return make_cells(parity, y, code, k, weight, contrasts)
+
+
+def check_compared(
+    parity: Parity,
+    cells: Cells,
+    groups: Groups,
+    counts: np.ndarray,
+    *,
+    name: str = "sensitive_features",
+    warn: bool = True,
+) -> None:
+    """Refuse what is compared and has no row that `counts` (n,), and warn of what has few."""
+    check_codes(cells.code, cells.n_cells)
+    rows = cells.union_sums(counts.astype(np.float64))
+    check_sizes(rows, compared_names(parity, groups), name=name, warn=warn)
+
+
+def compared_names(parity: Parity, groups: Groups) -> list[str]:
+    """Name what is compared, in the order of the unions of the cells, for messages."""
+    contrasts = contrasts_of(groups)
+    names = groups.names if contrasts is None else contrasts.names
+    return parity.cell_names([repr(name) for name in names])
 
 
 def cell_codes(parity: Parity, y: Array | None, group: Array, n_groups: int) -> Array:
@@ -258,7 +351,7 @@ def make_cells(
         pairs = group_pairs(n_strata, n_groups)
         pair_weight = [n_strata / len(pairs)] * len(pairs)
     else:
-        unions, pairs, pair_weight = contrasts.in_strata(n_strata)
+        unions, pairs, pair_weight, _ = contrasts.in_strata(n_strata)
         unions = as_array(unions, weight)
     return Cells(
         code=code,

@@ -30,15 +30,16 @@ from evenrisk._estimator._path import SOLVERS, PathPoint, SolverSettings, eta_pa
 from evenrisk._estimator._unseen import cross_fitted_scores, left_out_scores
 from evenrisk._validation import (
     CollapseWarning,
+    Comparison,
     Groups,
     MajorityRateWarning,
     MissingSensitiveFeatures,
     ReversedRankingWarning,
     check_alignment,
     check_binary,
-    check_cells,
     check_choice,
     check_class_weight,
+    check_comparison,
     check_features,
     check_flag,
     check_groups,
@@ -54,7 +55,7 @@ from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
 from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
-from evenrisk.parity import PARITIES, Parity, make_cells
+from evenrisk.parity import PARITIES, Parity, check_compared, group_cells
 
 MERGE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
@@ -107,6 +108,8 @@ class TrainingData:
             return self
         data = self.drop_zero_weights()
         code = np.zeros(len(data.y), np.int32) if data.groups is None else data.groups.code
+        if data.groups is not None and data.groups.share is not None:
+            code = data.groups.share
         dense = data.X.toarray() if sparse.issparse(data.X) else data.X
         index, inverse = distinct_rows(np.column_stack([dense, data.y, code]))
         weight = np.bincount(inverse, weights=data.weight).astype(data.weight.dtype)
@@ -115,13 +118,13 @@ class TrainingData:
         return replace(merged, weight=weight, cells=cells)
 
     def is_complete(self, rows: np.ndarray) -> bool:
-        """Whether the rows at these indices that have positive weight include every label and every cell."""
+        """Whether the rows at these indices that have positive weight have every label and all compared."""
         rows = rows[self.weight[rows] > 0]
         if len(np.unique(self.y[rows])) < 2:
             return False
         if self.cells is None:
             return True
-        return np.count_nonzero(np.unique(self.cells.code[rows]) >= 0) == self.cells.n_cells
+        return bool((self.cells.rows(rows).union_sums(np.ones(len(rows))) > 0).all())
 
 
 def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -174,6 +177,7 @@ def forget(model: Any, *names: str) -> None:
 class FairClassifier(ClassifierMixin, BaseEstimator):
     """Base class of all estimators: fit with groups, predict without them."""
 
+    comparison: str | Comparison = "crossed"  # those without this parameter compare every pair of groups
     _parity: Parity
     _plain_setting: ClassVar[str]  # the setting of the plain model, for messages
 
@@ -305,7 +309,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         weight = check_weight(sample_weight, n, np.float32 if dtype == np.float32 else np.float64)
         groups = None
         if sensitive_features is not None:
-            groups = check_groups(sensitive_features, n)
+            groups = check_groups(sensitive_features, n, comparison=self.comparison, weight=weight)
         elif self._why_groups():
             raise MissingSensitiveFeatures(
                 f"`sensitive_features` is required {self._why_groups()}. Pass the group of each row to fit "
@@ -318,9 +322,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             groups = None if groups is None else groups.among(present)
         cells = None
         if groups is not None:
-            cells = make_cells(self._parity, target, groups.code, len(groups.labels), weight)
-            names = self._parity.cell_names([repr(name) for name in groups.names])
-            check_cells(cells.code[present], names, warn=bool(self._why_groups()))
+            cells = group_cells(self._parity, target, groups, weight)
+            check_compared(self._parity, cells, groups, present, warn=bool(self._why_groups()))
         one = 1.0
         if getattr(self, "calibration", None) is not None:
             one = weight_of_one_row(weight)  # before equal rows are merged
@@ -341,9 +344,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _store_labels(self, data: TrainingData) -> None:
         """Keep the labels of classes and groups."""
         self.classes_ = data.classes
-        forget(self, "groups_")
+        forget(self, "groups_", "comparison_")
         if data.groups is not None:
-            self.groups_ = data.groups.labels
+            self.groups_, self.comparison_ = data.groups.labels, data.groups.comparison
 
 
 class PenalisedClassifier(FairClassifier):
@@ -420,6 +423,7 @@ class PenalisedClassifier(FairClassifier):
         check_number("max_iter", self.max_iter, low=1, whole=True)
         check_choice("solver", self.solver, SOLVERS)
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
+        check_comparison(self.comparison)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
 

@@ -29,14 +29,16 @@ from evenrisk._validation._arrays import (
     merged_in_float64,
     refuse_masked,
 )
+from evenrisk._validation._comparison import Comparison, check_comparison, check_groups
 from evenrisk._validation._groups import (
     MAX_GROUPS,
     NUMBER,
     SMALL_CELL,
+    Attribute,
     Groups,
     check_cells,
     check_codes,
-    check_groups,
+    check_sizes,
     group_columns,
     group_name,
 )

@@ -1,16 +1,19 @@
-"""The protected attribute, and the cells it makes."""
+"""The protected attribute, encoded: groups, the attributes they are part of, and the cells they make.
+
+`check_groups` in `_comparison` makes them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from evenrisk._validation._arrays import check_length, factorize, listed, strict
+from evenrisk._validation._arrays import factorize, listed, strict
 from evenrisk._validation._warnings import ArgumentError, SmallCellWarning, warn_user
 
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
@@ -20,11 +23,37 @@ MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measu
 
 
 @dataclass(frozen=True)
+class Attribute:
+    """One attribute: its classes, and which of them are compared with whom."""
+
+    name: str  # of its column or columns; "" where it has none
+    names: tuple[str, ...]  # (c,) of its classes
+    classes: np.ndarray  # (k,) the class that each code is part of, −1 = unknown
+    compared: np.ndarray  # (c,) whether a class is large enough to be compared
+    rest: bool = False  # each class is compared with all others together, not with each
+    reference: int | None = None  # the class that all others are compared with
+    cuts: tuple[float, ...] = ()  # of an ordered one, whose classes lie between them; a last may be unknown
+    sides: tuple[tuple[str, str], ...] = ()  # names of the people up to each cut and over it
+    left_out: tuple[str, ...] = ()  # cuts with a small side, as text
+    n_unknown: int = 0  # rows without a known value that are in no comparison of it
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every class is compared with every other, and nobody is left out."""
+        whole = bool(self.compared.all() and (self.classes >= 0).all())
+        return whole and not self.rest and self.reference is None and not self.cuts
+
+
+@dataclass(frozen=True)
 class Groups:
     """The protected attribute, encoded."""
 
-    code: np.ndarray  # (n,) int32 in 0 … k−1
+    code: np.ndarray  # (n,) int32 in 0 … k−1; the most likely group where there are probabilities
     labels: np.ndarray  # (k,) the values, sorted; tuples where several columns were crossed
+    attributes: tuple[Attribute, ...] | None = None  # None: one, every class compared with every other
+    share: np.ndarray | None = None  # (n, k) probability of each group
+    comparison: Any = None  # what was asked for, with the cuts that were chosen
+    title: str = ""  # of its column, or of all columns
 
     @property
     def names(self) -> list[str]:
@@ -33,7 +62,12 @@ class Groups:
         return names if len(set(names)) == len(names) else [repr(label) for label in self.labels.tolist()]
 
     def among(self, rows: np.ndarray) -> Groups:
-        """Forget the groups that none of `rows` (a mask) is in; rows outside it get any code."""
+        """Forget the groups that none of `rows` (a mask) is in; rows outside it get any code.
+
+        With attributes it is done: their classes are those of rows that count.
+        """
+        if self.attributes is not None:
+            return self
         present = np.unique(self.code[rows])
         if len(present) < 2:
             raise ArgumentError(
@@ -43,11 +77,12 @@ class Groups:
             )
         recoded = np.zeros(len(self.labels), dtype=np.int32)
         recoded[present] = np.arange(len(present))
-        return Groups(recoded[self.code], self.labels[present])
+        return replace(self, code=recoded[self.code], labels=self.labels[present])
 
     def take(self, index: np.ndarray) -> Groups:
         """Keep some rows, and all groups."""
-        return Groups(self.code[index], self.labels)
+        share = None if self.share is None else self.share[index]
+        return replace(self, code=self.code[index], share=share)
 
 
 def group_name(label: Any) -> str:
@@ -57,47 +92,6 @@ def group_name(label: Any) -> str:
     if isinstance(label, datetime):
         return label.isoformat().removesuffix("T00:00:00")
     return str(label.item() if isinstance(label, np.generic) else label)
-
-
-def check_groups(
-    sensitive_features: Any,
-    n: int,
-    *,
-    name: str = "sensitive_features",
-    at_least: int = 2,
-    hint: str = "",
-) -> Groups:
-    """Encode the protected attribute: one column, or several crossed into intersectional groups.
-
-    `hint` says what to do where there are too few groups.
-    """
-    columns = group_columns(sensitive_features, name)
-    encoded = []
-    for title, column in columns:
-        check_length(name, len(column), n)
-        encoded.append(_factorize(name, title, column))
-    code, labels = encoded[0]
-    if len(encoded) > 1:
-        code, labels = _cross(encoded)
-    if len(labels) < at_least:
-        came = f" ({listed(labels)})" if len(labels) else ""
-        advice = f". {hint}" if hint else ""
-        raise ArgumentError(name, f"must have {at_least} or more groups, got {len(labels)}{came}{advice}")
-    if len(labels) > MAX_GROUPS:
-        raise ArgumentError(
-            name,
-            f"must have at most {MAX_GROUPS} groups, got {len(labels)} distinct values "
-            f"in {n} rows: cut a measured attribute into classes first",
-        )
-    groups = Groups(code.astype(np.int32), labels)
-    names = groups.names
-    if len(set(names)) < len(names):
-        twice = next(each for each in names if names.count(each) > 1)
-        raise ArgumentError(
-            name,
-            f"must have groups of different names, got {names.count(twice)} groups that are written {twice}",
-        )
-    return groups
 
 
 def check_codes(code: np.ndarray, n_cells: int) -> None:
@@ -119,13 +113,19 @@ def check_cells(
 ) -> None:
     """Refuse an empty cell and warn of small ones, by name; `code` is the cell of each row."""
     check_codes(code, len(names))
-    counts = np.bincount(code + 1, minlength=len(names) + 1)[1:]
-    empty = [each for each, count in zip(names, counts, strict=True) if count == 0]
+    check_sizes(np.bincount(code + 1, minlength=len(names) + 1)[1:], names, name=name, warn=warn)
+
+
+def check_sizes(
+    rows: np.ndarray, names: Sequence[str], *, name: str = "sensitive_features", warn: bool = True
+) -> None:
+    """Refuse what has no rows and warn of what has few, by name; of soft groups `rows` are expected ones."""
+    empty = [each for each, n in zip(names, rows, strict=True) if n == 0]
     if empty:
         raise ArgumentError(name, f"must leave rows in every compared cell, got none in: {'; '.join(empty)}")
     if not warn:
         return
-    small = [f"{each} ({count})" for each, count in zip(names, counts, strict=True) if count < SMALL_CELL]
+    small = [f"{each} ({n:.5g})" for each, n in zip(names, rows, strict=True) if n < SMALL_CELL]
     if small:
         message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
         warn_user(message, SmallCellWarning)
@@ -183,26 +183,36 @@ def _values(series: Any) -> np.ndarray:
     return strict(series.to_native()) if series.implementation.is_pyarrow() else series.to_numpy()
 
 
-def _factorize(name: str, title: str, column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Code a column by its sorted distinct values; `name` is the argument, `title` the column of it."""
+def coded_column(
+    name: str, title: str, column: Any, *, missing: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Code a column by its sorted distinct values; `name` is the argument, `title` the column of it.
+
+    A missing value is −1 where it may be `missing`.
+    """
     if column.ndim != 1:
         raise ArgumentError(name, f"must have one value per row, got shape {column.shape[1:]}")
     code, found = factorize(name, column)
     again, labels = factorize(name, _objects(found))
     code = np.append(again, -1)[code]
-    if (code < 0).any():
-        rows = np.flatnonzero(code < 0)
-        where = f" in {title!r}" if title else ""
-        raise ArgumentError(
-            name,
-            f"must not have missing values, got {len(rows)}{where} (row {listed(rows, 3)}). "
-            "Drop those rows or give them a group of their own",
-        )
+    if (code < 0).any() and not missing:
+        raise missing_values(name, title, np.flatnonzero(code < 0))
     labels = np.asarray(labels)
     order = _order(labels)
-    rank = np.empty(len(order), dtype=np.int64)
+    rank = np.full(len(order) + 1, -1, dtype=np.int64)  # the last is of −1
     rank[order] = np.arange(len(order))
     return rank[code], labels[order]
+
+
+def missing_values(name: str, title: str, rows: np.ndarray) -> ArgumentError:
+    """Return the error of a column in which some rows have no value."""
+    where = f" in {title!r}" if title else ""
+    return ArgumentError(
+        name,
+        f"must not have missing values, got {len(rows)}{where} (row {listed(rows, 3)}). "
+        "Drop those rows, or say what they are by comparison=Comparison(unknown='exclude') or "
+        "Comparison(unknown='group')",
+    )
 
 
 def _objects(labels: Any) -> np.ndarray:
@@ -244,7 +254,7 @@ def _by_kind(label: Any) -> tuple[str, Any, str]:
     return type(label).__name__, label if isinstance(label, (int, float)) else 0, str(label)
 
 
-def _cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def cross(encoded: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Cross several coded columns into the combinations that occur, labelled by tuples."""
     code = np.zeros(len(encoded[0][0]), dtype=np.int64)
     for column, labels in encoded:  # one by one: the product of all sizes may be beyond any integer

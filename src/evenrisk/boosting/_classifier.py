@@ -15,9 +15,10 @@ from threadpoolctl import threadpool_limits
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, diagnose, forget
 from evenrisk._validation import (
     ArgumentError,
+    Groups,
     MissingSensitiveFeatures,
     check_binary,
-    check_cells,
+    check_comparison,
     check_features,
     check_groups,
     check_member,
@@ -30,11 +31,11 @@ from evenrisk.boosting._rounds import Descent, EvaluationScores, StoppingRule, T
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import LOGISTIC
 from evenrisk.objective import Penalty, ScoreObjective
-from evenrisk.parity import PARITIES, Parity, make_cells
+from evenrisk.parity import PARITIES, Parity, check_compared, compared_names, group_cells
 
 # settings that are ours, or that the training loop reads: they are not passed on by their own names
 NOT_PASSED_ON = (
-    *("parity", "distance", "eta", "importance_type", "verbose"),
+    *("parity", "comparison", "distance", "eta", "importance_type", "verbose"),
     *("n_estimators", "early_stopping_rounds", "random_state", "n_jobs"),
 )
 DIAGNOSED_ROWS = 10_000  # rows whose scores are looked at for a collapse
@@ -210,6 +211,7 @@ class BoostedClassifier(FairClassifier):
                 'CalibratedClassifierCV(FrozenEstimator(clf), method="sigmoid"), one map for all groups'
             )
         check_number("eta", self.eta, low=0)
+        check_comparison(self.comparison)
         check_number("n_estimators", self.n_estimators, low=1, whole=True)
         check_number("learning_rate", self.learning_rate, low=0, strict=True)
         check_number("verbose", self.verbose, low=-np.inf, whole=True)
@@ -306,15 +308,30 @@ class BoostedClassifier(FairClassifier):
                 f"`{name}` is required with eval_set when eta > 0, got None for set {place}: the objective "
                 "it measures has the penalty in it"
             )
-        groups = check_groups(features, len(target), name=name)
-        code_of = {label: code for code, label in enumerate(data.groups.labels.tolist())}
-        if unknown := [label for label in groups.labels.tolist() if label not in code_of]:
-            raise ValueError(f"`{name}` must have groups that fit's have, got {listed(unknown)} too")
-        code = np.array([code_of[label] for label in groups.labels.tolist()], dtype=np.int32)[groups.code]
-        cells = make_cells(self._parity, target, code, len(code_of), weight)
-        names = self._parity.cell_names([repr(each) for each in data.groups.names])
-        check_cells(cells.code[weight > 0], names, name=name, warn=False)
+        groups = self._groups_of_set(features, weight, data, name)
+        cells = group_cells(self._parity, target, groups, weight)
+        check_compared(self._parity, cells, groups, weight > 0, name=name, warn=False)
         return TrainingData(X, target, weight, data.classes, None, cells)
+
+    def _groups_of_set(self, features: Any, weight: np.ndarray, data: TrainingData, name: str) -> Groups:
+        """Return the groups of an evaluation set, which must be those of the training data."""
+        assert data.groups is not None
+        groups = check_groups(
+            features, len(weight), name=name, comparison=data.groups.comparison, weight=weight
+        )
+        if data.groups.comparison.is_plain:
+            code_of = {label: code for code, label in enumerate(data.groups.labels.tolist())}
+            if unknown := [label for label in groups.labels.tolist() if label not in code_of]:
+                raise ValueError(f"`{name}` must have groups that fit's have, got {listed(unknown)} too")
+            code = np.array([code_of[label] for label in groups.labels.tolist()], dtype=np.int32)
+            return replace(data.groups, code=code[groups.code])
+        mine, theirs = (compared_names(self._parity, each) for each in (groups, data.groups))
+        if mine != theirs:
+            differ = sorted(set(mine) ^ set(theirs))
+            raise ArgumentError(
+                name, f"must have the groups that are compared in fit, got other ones: {listed(differ)}"
+            )
+        return groups
 
     # ---------------------------------------------------------------- training
 

@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice, install_hint
+from evenrisk._validation import Comparison, check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
@@ -56,8 +56,12 @@ class FairLGBMClassifier(BoostedClassifier):
     Parameters
     ----------
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     distance : str or Distance, default="gap"
         "gap", "histogram", or an instance with its own settings such as ``GapDistance(scale="rank")``. The
         Gaussian distance is singular where all scores tie, which is where boosting starts, and is refused.
@@ -97,6 +101,9 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given.
+    comparison_ : Comparison
+        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
+        given.
     feature_importances_ : ndarray of shape (d,)
         How often each column was split, or the gain of it.
     n_estimators_ : int
@@ -138,6 +145,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         self,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         boosting_type: str = "gbdt",
@@ -163,6 +171,7 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
         **others: Any,
     ) -> None:
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.boosting_type = boosting_type

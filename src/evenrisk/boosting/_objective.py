@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from evenrisk._validation import (
+    Comparison,
     check_binary,
-    check_cells,
     check_groups,
     check_length,
     check_member,
@@ -24,7 +24,7 @@ from evenrisk._validation import (
 from evenrisk._xp import Sums
 from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty, psi_sums
 from evenrisk.losses import LOGISTIC
-from evenrisk.parity import PARITIES, Parity, cell_codes, make_cells
+from evenrisk.parity import PARITIES, Parity, check_compared, group_cells
 
 LEAST_CURVATURE = 1e-6  # of a row, so that none is without
 
@@ -41,7 +41,9 @@ class ParityObjective:
     sensitive_features : array-like of shape (n,) or (n, m)
         The group of each row of the data; several columns are crossed.
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom.
+        Among which people groups are compared.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared, as in the estimators.
     distance : "gap" or GapDistance, default="gap"
         Only squares on the score scale have a curvature that is known to be safe row by row.
     eta : float, default=1.0
@@ -74,6 +76,7 @@ class ParityObjective:
         sensitive_features: Any,
         *,
         parity: str | Parity = "demographic_parity",
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         learning_rate: float = 0.1,
@@ -88,7 +91,7 @@ class ParityObjective:
                 f"has a bound row by row, got {distance!r}"
             )
         self.distance = chosen
-        self.groups = check_groups(sensitive_features, len(sensitive_features))
+        self.groups = check_groups(sensitive_features, len(sensitive_features), comparison=comparison)
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and curvature in the scores (n,), (n,)."""
@@ -96,7 +99,7 @@ class ParityObjective:
         slope = weight * LOGISTIC.value_gradient(y, g)[1]
         bend = weight * LOGISTIC.curvature(y, g)
         if self.eta > 0:
-            cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
+            cells = group_cells(self.parity, y, self.groups, weight)
             D = self._penalty(g, cells)[1]
             scale = self.eta * float(weight.sum())
             slope = slope + scale * sum(self.distance.gradient(g, one, D) for one in cells.memberships())
@@ -121,7 +124,7 @@ class ParityObjective:
         y, g, weight = self._read(scores, data)
         value = float(weight @ LOGISTIC.value_gradient(y, g)[0] / weight.sum())
         if self.eta > 0:
-            cells = make_cells(self.parity, y, self.groups.code, len(self.groups.labels), weight)
+            cells = group_cells(self.parity, y, self.groups, weight)
             value += self.eta * float(self._penalty(g, cells)[0])
         known = type(data).__module__.startswith("lightgbm")
         return ("objective", value, False) if known else ("objective", value)
@@ -139,9 +142,8 @@ class ParityObjective:
         check_length("sensitive_features", len(self.groups.code), len(target))
         absent = weight is None or len(weight) == 0
         w = np.array(check_weight(None if absent else weight, len(target)))
-        code = cell_codes(self.parity, target, self.groups.code, len(self.groups.labels))
-        names = self.parity.cell_names([repr(name) for name in self.groups.names])
-        check_cells(code[w > 0], names, warn=False)
+        cells = group_cells(self.parity, target, self.groups, w)
+        check_compared(self.parity, cells, self.groups, w > 0, warn=False)
         g = check_scores(scores, name="scores").astype(np.float64)
         check_length("scores", len(g), len(target))
         return target, g, w

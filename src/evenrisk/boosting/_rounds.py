@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -107,9 +108,12 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
         few = Penalty(penalty.distance, cells.rows(index))
         return (index, few) if (cells.unite(few.cell_weights[0]) > 0).all() else (None, penalty)
     some, weight = [], []
-    for cell in range(cells.n_cells):
-        rows = order[cells.code[order] == cell]
-        rows = rows[: max(LEAST_ROWS_OF_CELL, round(len(rows) * CURVATURE_ROWS / n))]
+    least = LEAST_ROWS_OF_CELL if cells.unions is None else max(LEAST_ROWS_OF_CELL // cells.n_cells, 10)
+    by_cell = order[np.argsort(cells.code[order], kind="stable")]
+    ends = np.searchsorted(cells.code[by_cell], np.arange(cells.n_cells + 1))
+    for cell, (start, end) in enumerate(pairwise(ends)):
+        rows = by_cell[start:end]
+        rows = rows[: max(least, round(len(rows) * CURVATURE_ROWS / n))]
         if len(rows):
             some.append(rows)
             weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))

@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import TrainingData
-from evenrisk._validation import check_choice, install_hint
+from evenrisk._validation import Comparison, check_choice, install_hint
 from evenrisk.boosting._classifier import (
     BoostedClassifier,
     LibraryRows,
@@ -53,8 +53,12 @@ class FairXGBClassifier(BoostedClassifier):
     Parameters
     ----------
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     distance : str or Distance, default="gap"
         "gap", "histogram", or an instance with its own settings such as ``GapDistance(scale="rank")``. The
         Gaussian distance is singular where all scores tie, which is where boosting starts, and is refused.
@@ -90,6 +94,9 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given.
+    comparison_ : Comparison
+        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
+        given.
     feature_importances_ : ndarray of shape (d,)
         The share of each column in the gain, or what `importance_type` says.
     n_estimators_ : int
@@ -130,6 +137,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         self,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         n_estimators: int = 100,
@@ -155,6 +163,7 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
         **others: Any,
     ) -> None:
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.n_estimators = n_estimators

@@ -11,16 +11,23 @@ that a rate would need to be as uncertain (θ(1−θ) / variance): it stays in [
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from evenrisk._validation import SMALL_CELL, ArgumentError, check_fraction, check_number, check_thresholds
+from evenrisk._validation import (
+    SMALL_CELL,
+    ArgumentError,
+    Comparison,
+    check_fraction,
+    check_number,
+    check_thresholds,
+)
 from evenrisk.curves import auc, cell_curves
-from evenrisk.metrics.inference import MANY_GROUPS, Interval, unseen, upper_quantile, wilson
+from evenrisk.metrics.inference import MANY_PAIRS, Interval, unseen, upper_quantile, wilson
 from evenrisk.metrics.resampling import BinnedScores, generator
 from evenrisk.metrics.rows import ScoredRows, scored_rows
+from evenrisk.metrics.unions import BinnedUnions, binned_rows
 from evenrisk.parity import Parity
 
 GRID = 512  # false-positive rates at which resampled ROC curves are compared
@@ -35,7 +42,7 @@ class Decisions:
     thresholds : ndarray of shape (r,)
         The cut-offs.
     groups : tuple of str
-        Names of the k groups.
+        Names of the k groups: those of every attribute.
     rows, positives : ndarray of shape (k,)
         Rows of each group, and those with the positive label (None without labels).
     selected, true_positives : ndarray of shape (k, r)
@@ -117,6 +124,7 @@ def decisions(
     *,
     sensitive_features: Any,
     thresholds: Any,
+    comparison: str | Comparison = "crossed",
     sample_weight: Any = None,
     pos_label: Any = None,
 ) -> Decisions:
@@ -129,9 +137,12 @@ def decisions(
     y_score : array-like of shape (n,)
         Scores, any finite numbers.
     sensitive_features : array-like of shape (n,) or (n, m)
-        The group of each row; several columns are crossed.
+        The group of each row, in one column or several.
     thresholds : float or array-like of shape (r,)
         The cut-offs, read in the precision of the scores. Infinite ones select everybody or nobody.
+    comparison : str or Comparison, default="crossed"
+        What the groups are, as in :func:`threshold_profile`: those of every attribute, between the cuts of an
+        ordered one, and those that are too small to be compared.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
     pos_label : label, default=None
@@ -155,7 +166,7 @@ def decisions(
            [0.331]])
     """
     data = (y_true, y_score, sensitive_features)
-    rows = scored_rows(*data, "demographic_parity", sample_weight, pos_label)
+    rows = scored_rows(*data, "demographic_parity", sample_weight, pos_label, comparison)
     t = np.atleast_1d(check_thresholds("thresholds", thresholds))
     if t.ndim != 1 or t.size == 0:
         raise ArgumentError("thresholds", f"must be one number or several, shape (r,), got shape {t.shape}")
@@ -165,12 +176,11 @@ def decisions(
 
 def count_decisions(rows: ScoredRows, t: np.ndarray) -> Decisions:
     """Return counts of rows and weights above each threshold, in every group and among its positives."""
-    everybody = [np.flatnonzero(rows.group == i) for i in range(len(rows.groups))]
-    parts = _above(rows, everybody, t)
+    classes = [rows.of_class(j) for j in range(len(rows.groups))]
+    parts = _above(classes, t)
     positive: tuple[Any, ...] = (None,) * 4
     if rows.label is not None:
-        label = rows.label
-        positive = _above(rows, [index[label[index] == 1] for index in everybody], t)
+        positive = _above([each.take(each.label == 1) for each in classes], t)
     return Decisions(
         thresholds=t,
         groups=rows.groups,
@@ -186,20 +196,25 @@ def count_decisions(rows: ScoredRows, t: np.ndarray) -> Decisions:
     )
 
 
-def _above(
-    rows: ScoredRows, members: list[np.ndarray], t: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, rows above t, weight and weight above t of each set of rows."""
+def _above(classes: list[ScoredRows], t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, rows above t, weight and weight above t of each class.
+
+    Rows of a soft group count by their share of it.
+    """
     n, above, total, heavy = [], [], [], []
-    asked = rows.cut_offs(t)
-    for index in members:
-        order = index[np.argsort(rows.score[index], kind="stable")]
-        at = np.searchsorted(rows.score[order], asked, side="right")
+    for rows in classes:
+        order = np.argsort(rows.score, kind="stable")
+        at = np.searchsorted(rows.score[order], rows.cut_offs(t), side="right")
         below = np.concatenate([[0.0], np.cumsum(rows.weight[order])])
-        n.append(len(order))
-        above.append(len(order) - at)
         total.append(below[-1])
         heavy.append(below[-1] - below[at])
+        if rows.part is None:
+            n.append(len(order))
+            above.append(len(order) - at)
+        else:
+            counted = np.concatenate([[0.0], np.cumsum(rows.part[order])])
+            n.append(counted[-1])
+            above.append(counted[-1] - counted[at])
     return np.array(n), np.array(above), np.array(total), np.array(heavy)
 
 
@@ -237,6 +252,7 @@ def risk_distribution(
     *,
     sensitive_features: Any,
     parity: str | Parity = "demographic_parity",
+    comparison: str | Comparison = "crossed",
     sample_weight: Any = None,
     n_bins: int = 40,
     pos_label: Any = None,
@@ -250,7 +266,9 @@ def risk_distribution(
     y_score : array-like of shape (n,)
         Scores. The bins cover [0, 1] where all scores are in there, else their range.
     sensitive_features : array-like of shape (n,) or (n, m)
-        The group of each row; several columns are crossed.
+        The group of each row, in one column or several.
+    comparison : str or Comparison, default="crossed"
+        What the groups are, as in :func:`decisions`.
     parity : str or Parity, default="demographic_parity"
         Under "equalized_odds" the distributions are split by label too.
     sample_weight : array-like of shape (n,), default=None
@@ -266,7 +284,7 @@ def risk_distribution(
         Edges and densities.
     """
     n_bins = int(check_number("n_bins", n_bins, low=1, whole=True))
-    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label)
+    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label, comparison)
     if rows.parity.needs_label:
         rows.warn_of_guess()
     low, high = score_range(rows.score)
@@ -281,11 +299,13 @@ def score_range(score: np.ndarray) -> tuple[float, float]:
 
 def distribution_of(rows: ScoredRows, edges: np.ndarray) -> RiskDistribution:
     """Measure checked rows, on bins that cover all scores."""
+    classes = [rows.of_class(j) for j in range(len(rows.groups))]
     density = [
-        np.histogram(rows.score[cell], edges, weights=rows.weight[cell], density=True)[0]
-        if cell.any()
+        np.histogram(each.score[here], edges, weights=each.weight[here], density=True)[0]
+        if here.any()
         else np.zeros(len(edges) - 1)
-        for cell in (rows.code == code for code in range(rows.n_cells))
+        for stratum in range(len(rows.parity.strata))
+        for each, here in ((each, each.stratum == stratum) for each in classes)
     ]
     shape = (len(rows.parity.strata), len(rows.groups), len(edges) - 1)
     return RiskDistribution(edges, np.reshape(density, shape), rows.groups, rows.parity)
@@ -302,7 +322,7 @@ class Discrimination:
     auc : dict of str to Interval or None
         AUC of each group; None where the group has only one label.
     abroca : dict of (str, str) to Interval
-        Area between the ROC curves of two groups, for every pair of groups that have both labels.
+        Area between the ROC curves of two groups, for all that are compared and have both labels.
     level : float
         Probability, of each interval on its own.
     """
@@ -318,15 +338,11 @@ def discrimination(rows: ScoredRows, level: float, n_resamples: int, random_stat
     if not rows.has_both_labels or rows.label is None:
         came = "none" if rows.label is None else "one label only"
         raise ArgumentError("y_true", f"must hold two labels where AUC is asked for, got {came}")
-    k = len(rows.groups)
-    counts = np.bincount(rows.group * 2 + rows.label, minlength=2 * k).reshape(k, 2)
-    both = counts.min(axis=1) > 0
-    areas = {
-        name: _auc_interval(rows.take(rows.group == i), level) if both[i] else None
-        for i, name in enumerate(rows.groups)
-    }
-    between = _abroca(rows, np.flatnonzero(both), level, n_resamples, random_state) if both.sum() > 1 else {}
-    return Discrimination(_auc_interval(rows, level), areas, between, level)
+    classes = [rows.of_class(j) for j in range(len(rows.groups))]
+    areas = {each.groups[0]: _auc_interval(each, level) if each.has_both_labels else None for each in classes}
+    return Discrimination(
+        _auc_interval(rows, level), areas, _abroca(rows, level, n_resamples, random_state), level
+    )
 
 
 def _auc_interval(rows: ScoredRows, level: float) -> Interval:
@@ -360,48 +376,42 @@ def _delong(rows: ScoredRows) -> float:
 
 
 def _abroca(
-    rows: ScoredRows, kept: np.ndarray, level: float, n_resamples: int, random_state: Any
+    rows: ScoredRows, level: float, n_resamples: int, random_state: Any
 ) -> dict[tuple[str, str], Interval]:
     """Return ∫ |ROC_a − ROC_b| of every pair; its interval is as wide as that area of resampled moves."""
-    curves = [roc(rows.take(rows.group == i)) for i in kept]
-    names = [rows.groups[i] for i in kept]
-    pairs = list(combinations(range(len(kept)), 2))
-    sizes = _effective(rows)
-    moved = _roc_moves(rows, kept, n_resamples, random_state)  # (n_resamples, groups, GRID)
+    rows = rows.under("equalized_odds")
+    sizes = rows.union_sizes().reshape(2, -1).min(axis=0)
+    possible = (sizes[rows.contrasts.pairs] > 0).all(axis=1)
+    if not possible.any():
+        return {}
+    rows = rows.among(sizes > 0) if rows.compared is None else rows.where(possible)
+    binned = binned_rows(rows)
+    names, pairs = rows.contrasts.names, rows.contrasts.pairs
+    curves = [roc(rows.of_union(u)) for u in range(len(names))]
+    moved = _roc_moves(binned, n_resamples, random_state)  # (n_resamples, unions, GRID)
+    fewest = binned.effective.reshape(2, -1).min(axis=0)  # of the rarer label
     alone = np.abs(moved).mean(axis=2)
     out = {}
     for a, b in pairs:
-        if len(kept) > MANY_GROUPS:
+        if len(pairs) > MANY_PAIRS:
             areas = alone[:, a] + alone[:, b]
         else:
             areas = np.abs(moved[:, a] - moved[:, b]).mean(axis=1)
-        fewest = min(sizes[kept[a]], sizes[kept[b]])
-        width = max(upper_quantile(areas, level), float(unseen(np.asarray(fewest), level)))
+        width = max(upper_quantile(areas, level), float(unseen(min(fewest[a], fewest[b]), level)))
         value = area_between(curves[a], curves[b])
         out[names[a], names[b]] = Interval(value, max(value - width, 0.0), min(value + width, 1.0))
     return out
 
 
-def _effective(rows: ScoredRows) -> np.ndarray:
-    """Return the effective rows of the rarer label in each group (k,)."""
-    assert rows.label is not None
-    cell, n = rows.group * 2 + rows.label, 2 * len(rows.groups)
-    total, squares = np.bincount(cell, rows.weight, n), np.bincount(cell, rows.weight**2, n)
-    return (total**2 / np.maximum(squares, np.finfo(float).tiny)).reshape(-1, 2).min(axis=1)
-
-
-def _roc_moves(rows: ScoredRows, kept: np.ndarray, n_resamples: int, random_state: Any) -> np.ndarray:
-    """Return ROC* − ROC of every group on a grid of false-positive rates (n_resamples, groups, GRID)."""
-    is_kept = np.isin(np.arange(len(rows.groups)), kept)
-    binned = BinnedScores.of(rows.under("equalized_odds").among(is_kept))
-    below = np.cumsum(binned.mass, axis=1) / binned.mass.sum(axis=1, keepdims=True)
+def _roc_moves(binned: BinnedScores | BinnedUnions, n_resamples: int, random_state: Any) -> np.ndarray:
+    """Return ROC* − ROC of all that is compared on a grid of false-positive rates (n_resamples, u, GRID)."""
+    below = binned.curves[0]
     x = (np.arange(GRID) + 0.5) / GRID
-    k = len(kept)
-    start = _on_grid(below[None, :k], below[None, k:], x)
+    start = _on_grid(below[:1], below[1:], x)
     parts = []
     for deviation in binned.deviations(n_resamples, generator(random_state)):
-        deviation += below
-        parts.append(_on_grid(deviation[:, :k], deviation[:, k:], x) - start)
+        moved = deviation[:, : binned.n_compared].reshape(len(deviation), *below.shape) + below
+        parts.append(_on_grid(moved[:, 0], moved[:, 1], x) - start)
     return np.concatenate(parts)
 
 

@@ -2,8 +2,9 @@
 
 Conventions
 -----------
-A pair is two cells of one stratum; its signed gap at t is rate(first) − rate(second). A band is one
-half-width per pair, the same at all thresholds, and all of them hold together with probability `level`. Every
+A pair is two cells of one stratum, or two unions of cells; its signed gap at t is rate(first) − rate(second).
+A band is one half-width per pair, the same at all thresholds, and all of them hold together with probability
+`level`. Every
 interval of a summary of the curve is computed from the same deviations, by
 abs(summary(Δ̂) − summary(Δ)) ≤ summary(Δ̂ − Δ): this holds whatever the true curve is, where resampling a
 maximum or a mean of absolute values is biased upwards.
@@ -21,13 +22,14 @@ from scipy.stats import norm
 from evenrisk._validation import check_choice, check_fraction, check_number
 from evenrisk.curves import gaps
 from evenrisk.metrics.resampling import BinnedScores, generator
-from evenrisk.parity import group_pairs
+from evenrisk.metrics.unions import BinnedUnions
 
 if TYPE_CHECKING:
     from evenrisk.metrics.profile import ThresholdProfile
 
 METHODS = ("bootstrap", "dkw")
-MANY_GROUPS = 20  # above, a pair's deviation is bounded by the sum of its cells', not drawn
+MANY_GROUPS = 20  # above, a pair's deviation is bounded by the sum of its groups', not drawn
+MANY_PAIRS = MANY_GROUPS * (MANY_GROUPS - 1) // 2  # in a stratum
 
 
 class Interval(NamedTuple):
@@ -48,7 +50,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Band:
-    """Simultaneous band for the signed gap of every pair of groups in every stratum.
+    """Simultaneous band for the signed gap of all that is compared, in every stratum.
 
     With probability `level` all true curves lie in their bands, at all thresholds at once.
 
@@ -57,7 +59,8 @@ class Band:
     thresholds : ndarray of shape (m,)
         Every distinct score.
     pairs : tuple of (str, str)
-        The p pairs of groups; a pair's gap is the rate of the first minus that of the second.
+        The p pairs of groups, or of unions of groups, that are compared; a pair's gap is the rate of the
+        first minus that of the second.
     half_width : ndarray of shape (h, p)
         By stratum and pair.
     level : float
@@ -71,12 +74,13 @@ class Band:
     half_width: np.ndarray
     level: float
     method: str
-    _rates: np.ndarray  # (h, k, m)
+    _rates: np.ndarray  # (h, u, m)
+    _compared: np.ndarray  # (p, 2) the pairs, as places in the rates
 
     @property
     def gap(self) -> np.ndarray:
         """The signed gap of every stratum and pair (h, p, m)."""
-        first, second = pair_cells(1, self._rates.shape[1])
+        first, second = self._compared.T
         return self._rates[:, first] - self._rates[:, second]
 
     @property
@@ -94,7 +98,7 @@ class Band:
         """Lower and upper end of the gap (largest − smallest rate) in each stratum, (h, m) each."""
         low = np.zeros_like(self._rates[:, 0])
         high = np.zeros_like(low)
-        for i, (a, b) in enumerate(zip(*pair_cells(1, self._rates.shape[1]), strict=True)):
+        for i, (a, b) in enumerate(self._compared):
             gap, width = np.abs(self._rates[:, a] - self._rates[:, b]), self.half_width[:, i, None]
             np.maximum(low, gap - width, out=low)
             np.maximum(high, gap + width, out=high)
@@ -110,7 +114,7 @@ class Band:
     def max_gap(self) -> Interval:
         """The max gap with its interval, read off the band."""
         low, high = self.gap_by_stratum
-        return Interval(float(gaps(self._rates).max()), float(low.max()), float(high.max()))
+        return Interval(float(np.abs(self.gap).max()), float(low.max()), float(high.max()))
 
     def __repr__(self) -> str:
         gap = self.max_gap
@@ -191,12 +195,12 @@ class Inference:
         """Return the band by a method."""
         check_choice("method", method, METHODS)
         if method not in self._bands:
-            names = self.profile.groups
-            pairs = tuple((names[a], names[b]) for a, b in zip(*pair_cells(1, len(names)), strict=True))
+            names, compared = self.profile.groups, self.profile.pairs
+            pairs = tuple((names[a], names[b]) for a, b in compared)
             width = self._dkw() if method == "dkw" else self._bootstrap()
             width = np.minimum(width, 2.0).reshape(len(self.profile.parity.strata), len(pairs))
             self._bands[method] = Band(
-                self.profile.thresholds, pairs, width, self.level, method, self.profile.rates
+                self.profile.thresholds, pairs, width, self.level, method, self.profile.rates, compared
             )
         return self._bands[method]
 
@@ -205,19 +209,24 @@ class Inference:
         binned = self.binned
         n_resamples = check_resamples(self.n_resamples, self.level)
         width = _balanced(sups(binned, n_resamples, generator(self.random_state)), self.level)
-        fewest = np.minimum(*(binned.effective[cells] for cells in _pairs(binned)))
+        fewest = np.minimum(*(binned.effective[side] for side in binned.pairs.T))
         return np.maximum(width, unseen(fewest, self.level))
 
     def _dkw(self) -> np.ndarray:
-        """Massart's inequality for all c cells together: ε_a + ε_b, ε_a = √(ln(2c / α) / 2n_a)."""
+        """Massart's inequality for all c curves together: ε_a + ε_b, ε_a = √(ln(2c / α) / 2n_a)."""
+        if self.binned.soft:
+            raise ValueError(
+                "method='dkw' must have rows that are in a group or not, got probabilities: the inequality "
+                "is one for the distribution function of whole rows. Use method='bootstrap'"
+            )
         if self.profile._rows.weighted:
             raise ValueError(
                 "method='dkw' must have rows of equal weight, got unequal `sample_weight`: the inequality "
                 "does not hold for weighted rows. Use method='bootstrap'"
             )
         binned = self.binned
-        epsilon = np.sqrt(np.log(2 * binned.n_cells / (1 - self.level)) / (2 * binned.counts))
-        first, second = _pairs(binned)
+        epsilon = np.sqrt(np.log(2 * binned.n_compared / (1 - self.level)) / (2 * binned.counts))
+        first, second = binned.pairs.T
         return epsilon[first] + epsilon[second]
 
     def certificate(self, limit: float, method: str) -> Certificate:
@@ -235,13 +244,13 @@ class Inference:
     def _rows_needed(self, limit: float, band: Band) -> int | None:
         """Return n per cell so that half-widths ∝ √(1/n_a + 1/n_b) fall under |measured gap − limit|."""
         binned = self.binned
-        first, second = _pairs(binned)
+        first, second = binned.pairs.T
         per_row = 1 / binned.effective
         unit = band.half_width.ravel() / np.sqrt(per_row[first] + per_row[second])
         if band.method == "dkw":  # √n_a and √n_b add here
-            unit = np.full(len(first), np.sqrt(np.log(2 * binned.n_cells / (1 - self.level))))
-        cells = self.profile.rates.reshape(binned.n_cells, -1)
-        gap = np.array([_largest(cells[a] - cells[b]) for a, b in zip(first, second, strict=True)])
+            unit = np.full(len(first), np.sqrt(np.log(2 * binned.n_compared / (1 - self.level))))
+        rates = self.profile.rates.reshape(binned.n_compared, -1)
+        gap = np.array([_largest(rates[a] - rates[b]) for a, b in binned.pairs])
         design = float((binned.counts / binned.effective).max())
         short = np.abs(gap - limit)
         with np.errstate(divide="ignore"):
@@ -258,11 +267,15 @@ class Inference:
         binned = self.binned
         spread = np.diff(binned.thresholds, append=binned.thresholds[-1])
         mean_parts, rank_parts = [], []
+        pairs = None if isinstance(binned, BinnedScores) else self.profile.pairs
+        curves, share = binned.curves
+        measured = gaps(curves, pairs)
         for deviation in binned.deviations(n_resamples, generator(self.random_state)):
-            shape = (len(deviation), binned.n_strata, binned.n_groups, -1)
-            by_stratum = gaps(deviation.reshape(shape))
+            shape = (len(deviation), binned.n_strata, -1, deviation.shape[-1])
+            by_stratum = gaps(deviation[:, : binned.n_compared].reshape(shape), pairs)
             mean_parts.append((by_stratum @ spread).mean(axis=1))
-            rank_parts.append(_rank_deviation(binned, deviation.reshape(shape), by_stratum))
+            moved = np.diff(binned.pooled(deviation), prepend=0.0)
+            rank_parts.append(_rank_deviation(measured, share, by_stratum, moved))
         reach = float(spread.sum())  # no gap is above 1
         least = float(unseen(binned.effective, self.level).max())
         return Intervals(
@@ -282,7 +295,7 @@ class Inference:
         """Return Newcombe's interval for the difference of two rates, Bonferroni over pairs and strata."""
         binned = self.binned
         rates = self.profile.rates_at(t).ravel()
-        a, b = _pairs(binned)
+        a, b = binned.pairs.T
         low, high = wilson(rates, binned.effective, 1 - (1 - self.level) / len(a))
         gap = rates[a] - rates[b]
         down = gap - np.hypot(rates[a] - low[a], high[b] - rates[b])
@@ -293,32 +306,22 @@ class Inference:
         return Interval(float(self.profile.at(t)), *(float(min(end, 1.0)) for end in ends))
 
 
-def pair_cells(n_strata: int, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and the second cell of every pair of groups in every stratum, each (h·p,)."""
-    first, second = np.array(group_pairs(n_strata, n_groups)).T
-    return first, second
-
-
-def _pairs(binned: BinnedScores) -> tuple[np.ndarray, np.ndarray]:
-    return pair_cells(binned.n_strata, binned.n_groups)
-
-
 def check_resamples(n_resamples: Any, level: float) -> int:
     """Return as many; a share `level` of them and one more must be at most all of them."""
     least = int(np.ceil(level / (1 - level) - 1e-9))
     return int(check_number("n_resamples", n_resamples, low=least, whole=True))
 
 
-def sups(binned: BinnedScores, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
+def sups(binned: BinnedScores | BinnedUnions, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Return sup over t of |Δ*(t) − Δ(t)| of every pair in every resample (n_resamples, pairs)."""
-    first, second = _pairs(binned)
+    first, second = binned.pairs.T
     parts = []
     for deviation in binned.deviations(n_resamples, rng):
-        if binned.n_groups > MANY_GROUPS:
+        if len(first) > MANY_PAIRS * binned.n_strata:
             by_cell = np.abs(deviation).max(axis=2)
             parts.append(by_cell[:, first] + by_cell[:, second])
         else:
-            differences = (deviation[:, a] - deviation[:, b] for a, b in zip(first, second, strict=True))
+            differences = (deviation[:, a] - deviation[:, b] for a, b in binned.pairs)
             parts.append(np.stack([_largest(difference) for difference in differences], axis=1))
     return np.concatenate(parts)
 
@@ -335,17 +338,16 @@ def _balanced(sups: np.ndarray, level: float) -> np.ndarray:
     return upper_quantile(relative.max(axis=1), level) * scale
 
 
-def _rank_deviation(binned: BinnedScores, deviation: np.ndarray, by_stratum: np.ndarray) -> np.ndarray:
-    """∫ gap(Δ*−Δ) dH* + |∫ gap d(H*−H)|, H the pooled distribution of the stratum, mean over strata (b,)."""
-    mass = binned.mass.reshape(binned.n_strata, binned.n_groups, -1)
-    total = mass.sum(axis=2, keepdims=True)
-    below = np.cumsum(mass, axis=2) / total
-    share = mass.sum(axis=1) / mass.sum(axis=(1, 2))[:, None]
-    moved = np.diff(
-        np.einsum("hk,bhkm->bhm", (total / total.sum(axis=1, keepdims=True))[..., 0], deviation), prepend=0.0
-    )
+def _rank_deviation(
+    gap: np.ndarray, share: np.ndarray, by_stratum: np.ndarray, moved: np.ndarray
+) -> np.ndarray:
+    """∫ gap(Δ*−Δ) dH* + |∫ gap d(H*−H)|, H the pooled distribution of the stratum, mean over strata (b,).
+
+    `gap` and `share` (h, m) are as measured, dH being `share`; `by_stratum` is gap(Δ*−Δ) and `moved` is
+    d(H*−H), (b, h, m) each.
+    """
     first = np.einsum("bhm,bhm->bh", by_stratum, np.maximum(share + moved, 0.0))
-    second = np.abs(np.einsum("hm,bhm->bh", gaps(below), moved))
+    second = np.abs(np.einsum("hm,bhm->bh", gap, moved))
     return (first + second).mean(axis=1)
 
 

@@ -4,9 +4,10 @@ Conventions
 -----------
 t (m,) the distinct scores, ascending; a person is selected iff score > t. A threshold that is asked for is
 read in the precision of the scores: of float32 scores, 0.2 selects those above 0.2 in float32, as
-``score > 0.2`` does in NumPy. h strata, k groups; rates (h, k, m). The gap in a stratum is the largest minus
-the smallest rate over groups. The curve, `at`, `interval` and `std` use the **mean** over strata, as the
-paper does; `max_gap` takes the **worst** stratum.
+``score > 0.2`` does in NumPy. h strata, k groups; rates (h, k, m). The gap in a stratum is the largest
+difference of two rates that are compared: of any two groups, if nothing else was asked for, and else of
+unions of groups, which then take the place of groups in everything here. The curve, `at`, `interval` and
+`std` use the **mean** over strata, as the paper does; `max_gap` takes the **worst** stratum.
 """
 
 from __future__ import annotations
@@ -18,8 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evenrisk._validation import check_choice, check_fraction, check_number, check_thresholds, shown
-from evenrisk.curves import cell_curves, gaps
+from evenrisk._validation import (
+    Comparison,
+    check_choice,
+    check_fraction,
+    check_number,
+    check_thresholds,
+    shown,
+)
+from evenrisk.curves import cell_curves, gaps, union_curves
 from evenrisk.metrics.groups import Discrimination, discrimination
 from evenrisk.metrics.inference import METHODS, Band, Certificate, Inference, Intervals, check_resamples
 from evenrisk.metrics.resampling import (
@@ -27,9 +35,10 @@ from evenrisk.metrics.resampling import (
     NoiseFloor,
     PermutationTest,
     generator,
-    permutation_test,
+    permutations,
 )
 from evenrisk.metrics.rows import ScoredRows, scored_rows
+from evenrisk.metrics.unions import BinnedUnions, binned_rows, permuted_unions
 from evenrisk.parity import Parity
 
 if TYPE_CHECKING:
@@ -52,7 +61,9 @@ class ThresholdProfile:
     rates : ndarray of shape (h, k, m)
         Share of each group with a score above the threshold, by stratum and group.
     groups : tuple of str
-        Names of the k groups.
+        Names of the k groups, or unions of groups such as "age over 47", that are compared.
+    pairs : ndarray of shape (q, 2)
+        Which of them are compared with one another.
     parity : Parity
         The rule; ``parity.strata`` names the h strata.
     """
@@ -67,7 +78,16 @@ class ThresholdProfile:
     @cached_property
     def gap_by_stratum(self) -> np.ndarray:
         """The gap in each stratum (h, m)."""
-        return gaps(self.rates)
+        return self._gaps(self.rates)
+
+    def _gaps(self, rates: np.ndarray) -> np.ndarray:
+        """Return the gap of rates (h, k, r) → (h, r)."""
+        return np.asarray(gaps(rates, None if self._rows.compared is None else self.pairs))
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """Which of the groups are compared with one another (q, 2)."""
+        return self._rows.contrasts.pairs
 
     @cached_property
     def gap(self) -> np.ndarray:
@@ -100,10 +120,49 @@ class ThresholdProfile:
         # equal gaps may differ in their last digit: 0.9 − 0.8 and 0.8 − 0.7
         return float(self.thresholds[int((worst >= worst.max() - 1e-12).argmax())])
 
+    @property
+    def worst_groups(self) -> tuple[str, str]:
+        """Between whom `max_gap` is: the one with the higher rate, and the other."""
+        stratum = self.parity.strata.index(self.worst_stratum)
+        rates = self.rates[stratum, :, int(np.searchsorted(self.thresholds, self.worst_threshold))]
+        first, second = self.pairs.T
+        at = int((np.abs(rates[first] - rates[second]) >= self.max_gap - 1e-12).argmax())
+        a, b = first[at], second[at]
+        return (self.groups[a], self.groups[b]) if rates[a] >= rates[b] else (self.groups[b], self.groups[a])
+
     @cached_property
-    def _binned(self) -> BinnedScores:
+    def by_attribute(self) -> dict[str, ThresholdProfile]:
+        """A profile of each attribute by itself, by its column's name; of crossed columns "sex × race"."""
+        compared = self._rows.compared
+        if compared is None or len(compared.attributes) == 1:
+            name = self._rows.title if compared is None else compared.attributes[0].name
+            return {name or "group": self}
+        return {
+            each.name: profile_of(self._rows.of_attribute(place))
+            for place, each in enumerate(compared.attributes)
+        }
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Groups that are too small to be compared, by name, and their rows."""
+        compared = self._rows.compared
+        if compared is None:
+            return {}
+        rows = self._rows.sizes
+        small = np.concatenate([~each.compared for each in compared.attributes])
+        return {self._rows.groups[j]: round(float(rows[j])) for j in np.flatnonzero(small)}
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """Rows of unknown value that are in no comparison, by attribute; those that have any."""
+        compared = self._rows.compared
+        attributes = () if compared is None else compared.attributes
+        return {each.name or "group": each.n_unknown for each in attributes if each.n_unknown}
+
+    @cached_property
+    def _binned(self) -> BinnedScores | BinnedUnions:
         """The rows in order, on the bins that inference works with."""
-        return BinnedScores.of(self._rows)
+        return binned_rows(self._rows)
 
     @cached_property
     def selection_rate(self) -> np.ndarray:
@@ -164,7 +223,9 @@ class ThresholdProfile:
         """
         check_choice("strata", strata, ("mean", "worst"))
         rates = self.rates_at(t)
-        by_stratum = rates.max(axis=1) - rates.min(axis=1)
+        by_stratum = self._gaps(rates if rates.ndim == 3 else rates[..., None]).reshape(
+            len(rates), *rates.shape[2:]
+        )
         gap = by_stratum.mean(axis=0) if strata == "mean" else by_stratum.max(axis=0)
         return float(gap) if np.ndim(gap) == 0 else gap
 
@@ -263,7 +324,8 @@ class ThresholdProfile:
         PermutationTest
             The p-value and the noise floor.
         """
-        return permutation_test(self._rows, self.max_gap, n_permutations, random_state)
+        permute = permutations if self._rows.compared is None else permuted_unions
+        return PermutationTest.of(self.max_gap, permute(self._rows, n_permutations, random_state))
 
     def band(
         self,
@@ -272,7 +334,7 @@ class ThresholdProfile:
         n_resamples: int = 1000,
         random_state: Any = None,
     ) -> Band:
-        """Return bands for the signed gap of every stratum and pair of groups, valid at all thresholds.
+        """Return bands for the signed gap of all that is compared, valid at all thresholds at once.
 
         Parameters
         ----------
@@ -311,7 +373,8 @@ class ThresholdProfile:
         level : float, default=0.95
             Probability of being right.
         method : {"auto", "bootstrap", "dkw"}, default="auto"
-            The band that decides; "auto" is "dkw", which assumes nothing, and "bootstrap" for weighted rows.
+            The band that decides; "auto" is "dkw", which assumes nothing, and "bootstrap" for weighted rows
+            and for probabilities.
         n_resamples : int, default=1000
             How many resamples.
         random_state : int, RandomState, Generator or None, default=0
@@ -325,7 +388,7 @@ class ThresholdProfile:
         check_fraction("max_gap", max_gap, one=True)
         check_choice("method", method, ("auto", *METHODS))
         if method == "auto":
-            method = "bootstrap" if self._rows.weighted else "dkw"
+            method = "bootstrap" if self._rows.weighted or self._binned.soft else "dkw"
         return Inference(self, level, n_resamples, random_state).certificate(max_gap, method)
 
     def intervals(
@@ -404,9 +467,15 @@ class ThresholdProfile:
         return pd.DataFrame(columns)
 
     def __repr__(self) -> str:
+        compared = self._rows.compared
+        who = "groups " + ", ".join(map(shown, self.groups))
+        if compared is not None and any(each.cuts or each.rest for each in compared.attributes):
+            who = "by " + ", ".join(shown(each.name or "group") for each in compared.attributes)
+        higher, lower = map(shown, self.worst_groups)
+        between = f", {higher} against {lower}" if len(self.pairs) > 1 else ""
         return (
-            f"ThresholdProfile({self.parity.name}, groups {', '.join(map(shown, self.groups))}: "
-            f"max gap {self.max_gap:.3f} at {self.worst_threshold:.3g}, "
+            f"ThresholdProfile({self.parity.name}, {who}: "
+            f"max gap {self.max_gap:.3f} at {self.worst_threshold:.3g}{between}, "
             f"rank gap {self.rank_gap:.3f}, mean gap {self.mean_gap:.3f})"
         )
 
@@ -417,6 +486,7 @@ def threshold_profile(
     *,
     sensitive_features: Any,
     parity: str | Parity = "demographic_parity",
+    comparison: str | Comparison = "crossed",
     sample_weight: Any = None,
     pos_label: Any = None,
 ) -> ThresholdProfile:
@@ -430,9 +500,13 @@ def threshold_profile(
         Scores: probabilities, percentages, raw scores, any finite numbers. Whole numbers beyond 2⁵³ must
         differ in float64 too.
     sensitive_features : array-like of shape (n,) or (n, m)
-        The group of each row; several columns are crossed.
+        The group of each row, in one column or several.
     parity : str or Parity, default="demographic_parity"
         "demographic_parity", "equalized_odds", "equal_opportunity", "predictive_equality", or a rule.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
     pos_label : label, default=None
@@ -454,7 +528,7 @@ def threshold_profile(
     >>> threshold_profile(data.y, data.frame["decile_score"], sensitive_features=data.sensitive_features)
     ThresholdProfile(demographic_parity, groups African-American, Caucasian: max gap 0.245 at 4, ...
     """
-    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label)
+    rows = scored_rows(y_true, y_score, sensitive_features, parity, sample_weight, pos_label, comparison)
     if rows.parity.needs_label:
         rows.warn_of_guess()
     return profile_of(rows)
@@ -462,13 +536,23 @@ def threshold_profile(
 
 def profile_of(rows: ScoredRows) -> ThresholdProfile:
     """Measure rows that are checked."""
-    curves = cell_curves(rows.score, rows.code, rows.weight, rows.n_cells)
-    shape = (len(rows.parity.strata), len(rows.groups), len(curves.thresholds))
-    mass = curves.mass.reshape(shape).sum(axis=1)
+    h = len(rows.parity.strata)
+    if rows.compared is None:
+        curves = cell_curves(rows.score, rows.code, rows.weight, rows.n_cells)
+        above = curves.above.reshape(h, len(rows.groups), -1)
+        mass = curves.mass.reshape(above.shape).sum(axis=1)
+    else:
+        everybody = np.where(rows.stratum >= 0, rows.compared.weight_compared(rows.weight), 0.0)
+        unions = np.kron(np.eye(h), rows.contrasts.unions)
+        curves = union_curves(rows.score, everybody, rows.cells(), rows.n_cells, unions)
+        above = curves.above.reshape(h, len(rows.contrasts.unions), -1)
+        place = rows.stratum * above.shape[2] + np.searchsorted(curves.thresholds, rows.score)
+        here = everybody > 0
+        mass = np.bincount(place[here], everybody[here], h * above.shape[2]).reshape(h, -1)
     return ThresholdProfile(
         thresholds=curves.thresholds,
-        rates=curves.above.reshape(shape),
-        groups=rows.groups,
+        rates=above,
+        groups=rows.contrasts.names,
         parity=rows.parity,
         share=mass / mass.sum(axis=1, keepdims=True),
         _rows=rows,

@@ -45,6 +45,7 @@ from sklearn.utils import check_random_state
 from evenrisk._validation import SMALL_CELL, check_number
 from evenrisk.curves import run_ends
 from evenrisk.metrics.rows import ScoredRows
+from evenrisk.parity import group_pairs
 
 LARGE_CELL = 20_000  # rows; beyond, a cell's resamples are normal to three digits
 ALL_BINS = 50_000  # distinct scores; up to here every one of them is a bin
@@ -89,10 +90,35 @@ class BinnedScores:
             bins, rows.code[order], rows.weight[order], score[ends], len(rows.parity.strata), len(rows.groups)
         )
 
+    soft = False  # every row is in one cell
+
     @property
     def n_cells(self) -> int:
         """Number of cells."""
         return self.n_strata * self.n_groups
+
+    @property
+    def n_compared(self) -> int:
+        """Number of curves that are compared: one of each cell."""
+        return self.n_cells
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """The cells compared (q, 2): every pair of groups in every stratum."""
+        return np.array(group_pairs(self.n_strata, self.n_groups))
+
+    @cached_property
+    def curves(self) -> tuple[np.ndarray, np.ndarray]:
+        """F of each group (h, k, m) and everybody's share of each bin (h, m)."""
+        mass = self.mass.reshape(self.n_strata, self.n_groups, -1)
+        below = np.cumsum(mass, axis=2) / mass.sum(axis=2, keepdims=True)
+        return below, mass.sum(axis=1) / mass.sum(axis=(1, 2))[:, None]
+
+    def pooled(self, deviation: np.ndarray) -> np.ndarray:
+        """Return F* − F of everybody in each stratum (b, h, m), from that of each cell."""
+        total = self.mass.sum(axis=1).reshape(self.n_strata, self.n_groups)
+        shape = (len(deviation), self.n_strata, self.n_groups, -1)
+        return np.einsum("hk,bhkm->bhm", total / total.sum(axis=1, keepdims=True), deviation.reshape(shape))
 
     @cached_property
     def mass(self) -> np.ndarray:
@@ -135,7 +161,7 @@ class BinnedScores:
             occurs = np.cumsum(stratum.sum(axis=0) > 0)
             uniform = occurs / occurs[-1]  # F of the distinct scores, all as likely
             if small:
-                return partial(_from_all, uniform, weight)
+                return partial(from_all, uniform, weight)
             return _OwnRows(self.bin[mine], weight, uniform, effective)
         variance = np.bincount(self.bin[mine], weight**2, len(self.thresholds))
         below = np.cumsum(self.mass[cell]) / self.mass[cell].sum()
@@ -175,7 +201,7 @@ class _OwnRows:
         return below
 
 
-def _from_all(uniform: np.ndarray, weight: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
+def from_all(uniform: np.ndarray, weight: np.ndarray, b: int, rng: np.random.Generator) -> np.ndarray:
     """Return F* of n rows drawn from the stratum's distinct scores, minus F of those scores (b, m)."""
     m = len(uniform)
     into = np.searchsorted(uniform, rng.random((b, len(weight))))
@@ -253,22 +279,18 @@ class PermutationTest:
     noise_floor_by_stratum: tuple[NoiseFloor, ...]
     exact: bool
 
-
-def permutation_test(
-    rows: ScoredRows, max_gap: float, n_permutations: int, random_state: Any
-) -> PermutationTest:
-    """Compare the groups as they are, and their measured max gap, with permuted ones."""
-    permuted = permutations(rows, n_permutations, random_state)
-    kept = rows.code >= 0
-    # equal values may differ in their last digits
-    as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
-    return PermutationTest(
-        max_gap=max_gap,
-        p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
-        noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
-        noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
-        exact=_all_permuted(rows) and _weight_of_each(rows.code[kept], rows.weight[kept]) is not None,
-    )
+    @classmethod
+    def of(cls, max_gap: float, permuted: Permuted) -> PermutationTest:
+        """Compare the groups as they are, and their measured max gap, with permuted ones."""
+        # equal values may differ in their last digits
+        as_large = np.count_nonzero(permuted.statistic >= permuted.measured * (1 - 1e-12))
+        return cls(
+            max_gap=max_gap,
+            p_value=float((1 + as_large) / (1 + len(permuted.statistic))),
+            noise_floor=NoiseFloor.of(permuted.max_gap.max(axis=1)),
+            noise_floor_by_stratum=tuple(NoiseFloor.of(column) for column in permuted.max_gap.T),
+            exact=permuted.exact,
+        )
 
 
 def _all_permuted(rows: ScoredRows) -> bool:
@@ -283,6 +305,7 @@ class Permuted(NamedTuple):
     max_gap: np.ndarray  # (n_permutations, h) of each stratum
     statistic: np.ndarray  # (n_permutations,) the largest standardised deviation of a group from the others
     measured: float  # the statistic of the groups as they are
+    exact: bool
 
 
 def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Permuted:
@@ -312,7 +335,9 @@ def permutations(rows: ScoredRows, n_permutations: int, random_state: Any) -> Pe
         drawn.append(np.concatenate([draw(b, rng) for b in sizes], axis=1))
         measured.append(arrangement.measured(arrangement.group[None])[1, 0])
     both = np.array(drawn)  # (h, 2, n_permutations)
-    return Permuted(both[:, 0].T, both[:, 1].max(axis=0), float(max(measured)))
+    kept = rows.code >= 0
+    exact = _all_permuted(rows) and weight_of_each(rows.code[kept], rows.weight[kept]) is not None
+    return Permuted(both[:, 0].T, both[:, 1].max(axis=0), float(max(measured)), exact)
 
 
 @dataclass(frozen=True)
@@ -330,7 +355,7 @@ class _Arrangement:
     @classmethod
     def of(cls, group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> _Arrangement:
         """Return rows whose weights are comparable between groups."""
-        relative = weight / _scales(group, weight, ends)[group]
+        relative = weight / scales(group, weight, ends)[group]
         return cls(group, np.maximum(relative, LEAST_WEIGHT * relative.max()), ends)
 
     @cached_property
@@ -456,14 +481,14 @@ class _Arrangement:
         return (running / total[:, None] - self.below) * noise[:, None]
 
 
-def _scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Return how heavy the rows of each group are, compared with others of about the same score (k,).
 
     c_g of the model E[w | group, score] = c_g · a(score), the score in up to ten classes, fitted by giving
     each group and each class its own total in turn. Mean weights would not do: they differ also because
     one group has more rows of a heavy score, and that is what is being tested.
     """
-    if (one_of_each := _weight_of_each(group, weight)) is not None:
+    if (one_of_each := weight_of_each(group, weight)) is not None:
         return one_of_each
     k = group.max() + 1
     last = np.unique(ends[np.searchsorted(ends, np.linspace(0, len(group) - 1, CLASSES + 1)[1:])])
@@ -479,7 +504,7 @@ def _scales(group: np.ndarray, weight: np.ndarray, ends: np.ndarray) -> np.ndarr
     return c
 
 
-def _weight_of_each(code: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
+def weight_of_each(code: np.ndarray, weight: np.ndarray) -> np.ndarray | None:
     """Return the weight that all rows of each cell have; None where some cell has unequal ones."""
     one_of_each = np.zeros(code.max() + 1)
     one_of_each[code] = weight

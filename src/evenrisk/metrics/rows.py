@@ -1,42 +1,128 @@
-"""Rows to measure: checked labels, scores, groups and weights, and the cell of each row."""
+"""Rows to measure: checked labels, scores, groups and weights, and who is compared.
+
+Conventions
+-----------
+n rows, c classes (all groups of all attributes, those that are not compared too), h strata; a cell is
+``stratum · c + class``. What is compared is a pair of classes or, where rows have `Compared`, of unions of
+them. A row is in one class, in one of every attribute, or in each of them with a share of its weight.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from evenrisk._validation import (
     ArgumentError,
+    Attribute,
+    Groups,
     check_alignment,
     check_binary,
-    check_cells,
+    check_codes,
     check_groups,
     check_length,
     check_member,
     check_positive,
     check_scores,
+    check_sizes,
     check_weight,
     guessed_label,
     warn_user,
 )
-from evenrisk.parity import PARITIES, Parity, cell_codes
+from evenrisk.parity import PARITIES, Contrasts, Parity, cell_codes
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Who is compared, where that is not every class with every other."""
+
+    attributes: tuple[Attribute, ...]
+    classes: np.ndarray  # (n, a) the class of each row in each attribute, −1 = none; of soft groups unused
+    share: np.ndarray | None = None  # (n, c) of soft groups, one attribute
+    kept: np.ndarray | None = None  # (q,) which comparisons are made; None: all
+
+    @classmethod
+    def of(cls, groups: Groups) -> Compared | None:
+        """Return what checked groups say; None where every class is compared with every other."""
+        if groups.attributes is None:
+            return None
+        classes = np.stack([each.classes[groups.code] for each in groups.attributes], axis=1)
+        return cls(groups.attributes, classes.astype(np.int32), groups.share)
+
+    def take(self, kept: Any) -> Compared:
+        """Return the same of some rows."""
+        share = None if self.share is None else self.share[kept]
+        return replace(self, classes=self.classes[kept], share=share)
+
+    @cached_property
+    def first(self) -> list[int]:
+        """The place of each attribute's first class among all, and their number."""
+        return [0, *np.cumsum([len(each.names) for each in self.attributes]).tolist()]
+
+    @cached_property
+    def contrasts(self) -> Contrasts:
+        """What is compared, as unions of all classes."""
+        n = self.first[-1]
+        parts = []
+        for each, start in zip(self.attributes, self.first, strict=False):
+            classes = np.full(n, -1)
+            classes[start : start + len(each.names)] = np.arange(len(each.names))
+            parts.append(Contrasts.of_attribute(each).of_classes(classes))
+        every = Contrasts.together(parts)
+        return every if self.kept is None else every.some(self.kept)
+
+    @cached_property
+    def used(self) -> np.ndarray:
+        """Whether each class takes part in a comparison (c,)."""
+        return np.asarray(self.contrasts.unions.sum(axis=0) > 0)
+
+    def members(self, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield class, −1 = none, and weight of each row: once for each attribute, or for each soft group."""
+        if self.share is not None:
+            for j in range(self.share.shape[1]):
+                yield np.full(len(weight), j), weight * self.share[:, j]
+            return
+        for column, start in zip(self.classes.T, self.first, strict=False):
+            yield np.where(column < 0, -1, column + start), weight
+
+    def weight_compared(self, weight: np.ndarray) -> np.ndarray:
+        """Return how much of each row is in some comparison (n,)."""
+        if self.share is not None:
+            return np.asarray(weight * (self.share @ self.used))
+        known = [self.used[code] & (code >= 0) for code, _ in self.members(weight)]
+        return np.where(np.logical_or.reduce(known), weight, 0.0)
+
+    def only(self, place: int) -> Compared:
+        """Return one of the attributes, with all of its comparisons that are made."""
+        kept = self.kept
+        if kept is not None:
+            n = [len(Contrasts.of_attribute(each).pairs) for each in self.attributes]
+            start = sum(n[:place])
+            kept = kept[start : start + n[place]]
+        return replace(
+            self, attributes=(self.attributes[place],), classes=self.classes[:, [place]], kept=kept
+        )
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows of positive weight with their score and cell; a cell is ``stratum · k + group``."""
+    """Rows of positive weight with their score, group and stratum."""
 
     parity: Parity
-    groups: tuple[str, ...]
+    groups: tuple[str, ...]  # (c,) names of the classes
     score: np.ndarray  # (n,)
-    code: np.ndarray  # (n,) cell, −1 = in none
     weight: np.ndarray  # (n,)
-    group: np.ndarray  # (n,) 0 … k−1
+    group: np.ndarray  # (n,) 0 … c−1; where there is `compared`, a code of what a row is in all attributes
     label: np.ndarray | None  # (n,) in {0, 1}
     precision: np.dtype[Any]  # of the scores as they came: float16, float32 or float64
     guess: str = ""  # which label was taken for the positive one, where that is not plain
+    title: str = ""  # of the attribute's column or columns
+    compared: Compared | None = None
+    part: np.ndarray | None = None  # (n,) of each row, where these are the rows of a soft group
 
     def cut_offs(self, t: np.ndarray) -> np.ndarray:
         """Return cut-offs in the precision of the scores, as NumPy reads them in ``score > 0.2``.
@@ -51,6 +137,72 @@ class ScoredRows:
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.parity.strata) * len(self.groups)
+
+    @cached_property
+    def contrasts(self) -> Contrasts:
+        """What is compared in each stratum."""
+        if self.compared is not None:
+            return self.compared.contrasts
+        return Contrasts.every_pair(len(self.groups))._replace(names=self.groups)
+
+    @cached_property
+    def stratum(self) -> np.ndarray:
+        """The stratum of each row (n,), −1 = not compared."""
+        return np.asarray(cell_codes(self.parity, self.label, np.zeros(len(self.score), np.int32), 1))
+
+    @cached_property
+    def code(self) -> np.ndarray:
+        """The cell of each row (n,), where every group is compared with every other; −1 = in none."""
+        return np.asarray(cell_codes(self.parity, self.label, self.group, len(self.groups)))
+
+    def cells(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield cell, −1 = in none, and weight of each row, as often as a row may be in one."""
+        for code, weight in self.members():
+            yield (
+                np.where((self.stratum < 0) | (code < 0), -1, self.stratum * len(self.groups) + code),
+                weight,
+            )
+
+    def members(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield class, −1 = none, and weight of each row, as often as a row may be in one."""
+        if self.compared is None:
+            yield self.group, self.weight
+        else:
+            yield from self.compared.members(self.weight)
+
+    def of_class(self, j: int) -> ScoredRows:
+        """Return the rows of a class, each with its share of weight, as if there were no others."""
+        return self._part(
+            sum(np.where(code == j, weight, 0.0) for code, weight in self.members()), self.groups[j]
+        )
+
+    def of_union(self, u: int) -> ScoredRows:
+        """Return the rows of one of the unions that are compared, likewise."""
+        inside = np.append(self.contrasts.unions[u], 0.0)  # the last is of −1
+        return self._part(
+            sum(inside[code] * weight for code, weight in self.members()), self.contrasts.names[u]
+        )
+
+    def _part(self, weight: Any, name: str) -> ScoredRows:
+        kept = np.flatnonzero(weight > 0)
+        mine = self.take(kept)
+        soft = self.compared is not None and self.compared.share is not None
+        return replace(
+            mine,
+            weight=weight[kept],
+            groups=(name,),
+            group=0 * mine.group,
+            compared=None,
+            part=weight[kept] / mine.weight if soft else None,
+        )
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of each class (c,); of soft groups, those to expect."""
+        share = None if self.compared is None else self.compared.share
+        if share is not None:
+            return np.asarray(share.sum(axis=0))
+        return sum(np.bincount(code[code >= 0], minlength=len(self.groups)) for code, _ in self.members())  # type: ignore[return-value]
 
     @property
     def weighted(self) -> bool:
@@ -67,23 +219,64 @@ class ScoredRows:
         if self.guess:
             warn_user(self.guess, UserWarning)
 
-    def take(self, kept: np.ndarray) -> ScoredRows:
+    def take(self, kept: Any) -> ScoredRows:
         """Return some rows (a mask or an index), and all groups."""
-        label = None if self.label is None else self.label[kept]
-        score, code, weight = self.score[kept], self.code[kept], self.weight[kept]
-        return replace(self, score=score, code=code, weight=weight, group=self.group[kept], label=label)
+        return replace(
+            self,
+            score=self.score[kept],
+            weight=self.weight[kept],
+            group=self.group[kept],
+            label=None if self.label is None else self.label[kept],
+            part=None if self.part is None else self.part[kept],
+            compared=None if self.compared is None else self.compared.take(kept),
+        )
 
     def among(self, groups: np.ndarray) -> ScoredRows:
-        """Return the rows of some groups (a mask (k,)), as if the others were not there."""
+        """Return the rows of some groups (a mask (c,)), as if the others were not there."""
         kept = self.take(groups[self.group])
         code = (np.cumsum(groups) - 1).astype(self.group.dtype)
         names = tuple(name for name, is_kept in zip(self.groups, groups, strict=True) if is_kept)
-        return replace(kept, groups=names, group=code[kept.group]).under(self.parity)
+        return replace(kept, groups=names, group=code[kept.group])
+
+    def where(self, kept: np.ndarray) -> ScoredRows:
+        """Return the same rows with some of the comparisons (a mask (q,))."""
+        compared = self.compared
+        if compared is None:
+            one = Attribute(
+                self.title, self.groups, np.arange(len(self.groups)), np.full(len(self.groups), True)
+            )
+            compared = Compared((one,), self.group[:, None])
+        return replace(self, compared=replace(compared, kept=kept))
+
+    def of_attribute(self, place: int) -> ScoredRows:
+        """Return the same rows, one of several attributes compared."""
+        assert self.compared is not None
+        only = self.compared.only(place)
+        (attribute,) = only.attributes
+        return replace(self, groups=attribute.names, title=attribute.name, compared=only)
 
     def under(self, parity: str | Parity) -> ScoredRows:
         """Return the same rows, compared by another rule."""
-        rule = check_parity(parity)
-        return replace(self, parity=rule, code=cell_codes(rule, self.label, self.group, len(self.groups)))
+        return replace(self, parity=check_parity(parity))
+
+    def union_sizes(self) -> np.ndarray:
+        """Return the rows, to expect where groups are soft, of everything that is compared (h·u,)."""
+        rows = np.zeros(self.n_cells)
+        ones = replace(self, weight=np.ones(len(self.weight)))
+        for code, share in ones.cells():
+            rows += np.bincount(code[code >= 0], share[code >= 0], minlength=self.n_cells)
+        unions = self.contrasts.unions
+        return (rows.reshape(len(self.parity.strata), -1) @ unions.T).ravel()
+
+    def union_names(self) -> list[str]:
+        """Return the names of everything that is compared, for messages."""
+        return self.parity.cell_names([repr(name) for name in self.contrasts.names])
+
+
+def check_compared_rows(rows: ScoredRows, *, name: str = "sensitive_features", warn: bool = True) -> None:
+    """Refuse what is compared and has no rows, and warn of what has few."""
+    check_codes(rows.stratum, len(rows.parity.strata))
+    check_sizes(rows.union_sizes(), rows.union_names(), name=name, warn=warn)
 
 
 def check_parity(parity: str | Parity) -> Parity:
@@ -98,19 +291,19 @@ def scored_rows(
     parity: str | Parity,
     sample_weight: Any,
     pos_label: Any = None,
+    comparison: Any = "crossed",
 ) -> ScoredRows:
     """Check all data of a measure of one score."""
     named = {"y_true": y_true, "y_score": y_score, "sensitive_features": sensitive_features}
     check_alignment(**named, sample_weight=sample_weight)
     rule = check_parity(parity)
     score = check_scores(y_score)
-    people = check_people(sensitive_features, sample_weight, len(score))
+    people = check_people(sensitive_features, sample_weight, len(score), comparison)
     if y_true is None and rule.needs_label:
         raise ArgumentError("y_true", f"is required under {rule.name}, got None")
     y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
     rows = replace(people.with_labels(y).scored(score, rule), guess=guess)
-    names = rule.cell_names([repr(name) for name in rows.groups])
-    check_cells(rows.code, names)
+    check_compared_rows(rows)
     return rows
 
 
@@ -119,9 +312,11 @@ class People:
     """Checked groups, weights and labels of all rows that came; any number of scores may go with them."""
 
     groups: tuple[str, ...]
-    group: np.ndarray  # (n,) 0 … k−1
+    group: np.ndarray  # (n,) 0 … c−1
     weight: np.ndarray  # (n,)
     label: np.ndarray | None = None  # (n,) in {0, 1}
+    title: str = ""
+    compared: Compared | None = None
 
     def with_labels(self, label: np.ndarray | None) -> People:
         """Add labels."""
@@ -135,15 +330,21 @@ class People:
         precision = score.dtype
         if precision == np.float16:
             score = score.astype(np.float32)  # differences of halves need more digits
-        kept = slice(None) if self.weight.all() else self.weight > 0
-        score, group, weight = score[kept], self.group[kept], self.weight[kept]
-        label = None if self.label is None else self.label[kept]
-        rule = check_parity(parity)
-        code = cell_codes(rule, label, group, len(self.groups))
-        return ScoredRows(rule, self.groups, score, code, weight, group, label, precision)
+        rows = ScoredRows(
+            check_parity(parity),
+            self.groups,
+            score,
+            self.weight,
+            self.group,
+            self.label,
+            precision,
+            title=self.title,
+            compared=self.compared,
+        )
+        return rows if self.weight.all() else rows.take(self.weight > 0)
 
 
-def check_people(sensitive_features: Any, sample_weight: Any, n: int) -> People:
+def check_people(sensitive_features: Any, sample_weight: Any, n: int, comparison: Any = "crossed") -> People:
     """Check the groups and weights of n rows; groups that have weight 0 alone are forgotten."""
     weight = check_weight(sample_weight, n)
     if sensitive_features is None:
@@ -151,10 +352,14 @@ def check_people(sensitive_features: Any, sample_weight: Any, n: int) -> People:
     exponent = int(np.frexp(weight.max())[1])
     if abs(exponent) > 100:  # sums of squares would overflow or vanish; powers of two change no digit
         weight = np.ldexp(weight, -exponent)
-    groups = check_groups(sensitive_features, n)
+    groups = check_groups(sensitive_features, n, comparison=comparison, weight=weight)
     if not weight.all():
         groups = groups.among(weight > 0)
-    return People(tuple(groups.names), groups.code, weight)
+    compared = Compared.of(groups)
+    names = (
+        groups.names if compared is None else [name for each in compared.attributes for name in each.names]
+    )
+    return People(tuple(names), groups.code, weight, title=groups.title, compared=compared)
 
 
 def _labels(y_true: Any, pos_label: Any, *, at_least: int) -> tuple[np.ndarray | None, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from evenrisk._validation import Comparison
 from evenrisk.metrics.profile import threshold_profile
 from evenrisk.parity import PARITIES, Parity
 
@@ -28,7 +29,9 @@ _DOCSTRING = """{what}, under {parity}.
     y_score : array-like of shape (n,)
         Scores, any finite numbers.
     sensitive_features : array-like of shape (n,) or (n, m)
-        The group of each row; several columns are crossed.
+        The group of each row, in one column or several.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared, as in :func:`threshold_profile`.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
     pos_label : label, default=None
@@ -51,6 +54,7 @@ def _scorer(statistic: str, parity: Parity) -> Callable[..., float]:
         y_score: Any,
         *,
         sensitive_features: Any,
+        comparison: str | Comparison = "crossed",
         sample_weight: Any = None,
         pos_label: Any = None,
     ) -> float:
@@ -59,6 +63,7 @@ def _scorer(statistic: str, parity: Parity) -> Callable[..., float]:
             y_score,
             sensitive_features=sensitive_features,
             parity=parity,
+            comparison=comparison,
             sample_weight=sample_weight,
             pos_label=pos_label,
         )

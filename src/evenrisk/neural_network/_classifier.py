@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenrisk._estimator import FOLDS, PenalisedClassifier, TrainingData, all_or_nothing, forget
 from evenrisk._validation import (
+    Comparison,
     MissingSensitiveFeatures,
     check_alignment,
     check_choice,
+    check_comparison,
     check_flag,
     check_fraction,
     check_member,
@@ -64,8 +66,12 @@ class FairMLPClassifier(PenalisedClassifier):
     Parameters
     ----------
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     distance : str or Distance, default="gap"
         "gap", "histogram" (the paper's HA), "gaussian" (the paper's GA), or an instance with its own
         settings such as ``GapDistance(window=(0.2, 0.6))``. In mini-batches only the gap on its score scale
@@ -133,6 +139,9 @@ class FairMLPClassifier(PenalisedClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    comparison_ : Comparison
+        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
+        given.
     solver_ : {"adam", "lbfgs"}
         The solver that was used.
     calibration_ : Line, Steps or None
@@ -191,6 +200,7 @@ class FairMLPClassifier(PenalisedClassifier):
         self,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         hidden_layer_sizes: int | tuple[int, ...] = (64,),
@@ -212,6 +222,7 @@ class FairMLPClassifier(PenalisedClassifier):
         verbose: int = 0,
     ) -> None:
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -244,8 +255,8 @@ class FairMLPClassifier(PenalisedClassifier):
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
-            The group of each row; several columns are crossed. Aligned with X by position. Required
-            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+            The group of each row, in one column or several; `comparison` says who is compared. Aligned with X
+            by position. Required wherever there is a penalty (``eta > 0``); never needed to predict.
 
         Returns
         -------
@@ -347,6 +358,7 @@ class FairMLPClassifier(PenalisedClassifier):
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
         check_choice("solver", self.solver, SOLVERS)
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        check_comparison(self.comparison)
         layer_sizes(1, self.hidden_layer_sizes)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from evenrisk._estimator import TrainingData, distinct_rows
 from evenrisk._validation import RepairWarning, warn_user
-from evenrisk.parity import Parity
+from evenrisk.parity import Parity, compared_names
 from evenrisk.postprocessing._quantiles import Quantiles
 
 RANKS = 256  # points of the distribution function
@@ -146,16 +146,13 @@ def warn_of_crowd(V: np.ndarray, c: np.ndarray | None, data: TrainingData, parit
         return
     places = distinct_rows(V if c is None else np.column_stack([V, c]))[1]
     crowds = np.flatnonzero(np.bincount(places) >= SMALL_CROWD * len(places))
-    names = parity.cell_names([repr(name) for name in data.groups.names])
-    in_cell = data.cells.code >= 0
-    cell, weight = data.cells.code[in_cell], data.weight[in_cell]
-    mass, squares = (np.bincount(cell, w, data.cells.n_cells) for w in (weight, weight**2))
+    names = compared_names(parity, data.groups)
+    mass, squares = (data.cells.union_sums(w) for w in (data.weight, data.weight**2))
     n_effective = mass**2 / squares
     beyond = -ndtri(FALSE_ALARMS / 2 / max(1, len(crowds) * len(data.cells.pairs)))  # standard errors
     left, found = SMALL_GAP, None
     for crowd in crowds:
-        here = places[in_cell] == crowd
-        share = np.bincount(cell[here], weight[here], data.cells.n_cells) / mass
+        share = data.cells.union_sums(np.where(places == crowd, data.weight, 0.0)) / mass
         for i, j in data.cells.pairs:
             between = (mass[i] * share[i] + mass[j] * share[j]) / (mass[i] + mass[j])
             noise = np.sqrt(between * (1 - between) * (1 / n_effective[i] + 1 / n_effective[j]))

@@ -21,7 +21,7 @@ from evenrisk._estimator import (
     eta_path,
     forget,
 )
-from evenrisk._validation import check_choice, check_number
+from evenrisk._validation import Comparison, check_choice, check_number
 from evenrisk.distances import Distance
 from evenrisk.objective import LinearObjective, Problem, ScoreObjective
 from evenrisk.parity import Parity
@@ -74,8 +74,12 @@ class FairKernelSVC(PenalisedClassifier):
     Parameters
     ----------
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared: "crossed" makes one attribute of several columns and compares every group
+        with every other. "each", "each and crossed", "rest", "ordered", "probabilities", or a
+        :class:`~evenrisk.Comparison`, which says more.
     distance : str or Distance, default="gap"
         "gap", "histogram" (the paper's HA), "gaussian" (the paper's GA), or an instance with its own
         settings such as ``GapDistance(window=(0.2, 0.6))``.
@@ -148,6 +152,9 @@ class FairKernelSVC(PenalisedClassifier):
         The labels; the second is the positive class.
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
+    comparison_ : Comparison
+        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
+        given.
     calibration_ : Line, Steps or None
         The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float
@@ -190,6 +197,7 @@ class FairKernelSVC(PenalisedClassifier):
         self,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         kernel: str | Callable[[Any, Any], Any] = "rbf",
@@ -210,6 +218,7 @@ class FairKernelSVC(PenalisedClassifier):
         verbose: int = 0,
     ) -> None:
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.kernel = kernel
@@ -241,8 +250,8 @@ class FairKernelSVC(PenalisedClassifier):
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, in the loss and in the penalty. A row of weight 2 counts like two rows.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
-            The group of each row; several columns are crossed. Aligned with X by position. Required
-            wherever there is a penalty (``eta > 0``) or a bound; never needed to predict.
+            The group of each row, in one column or several; `comparison` says who is compared. Aligned with X
+            by position. Required wherever there is a penalty (``eta > 0``); never needed to predict.
 
         Returns
         -------
