@@ -528,7 +528,7 @@ def test_the_quality_of_a_path_counts_rows_by_weight(few):
     rank[:7] = np.nan
     scores = HeldOutScores(raw=rank - 0.6, rank=rank)
     estimator = EtaEstimator.find(FairLogisticRegression())
-    rows = SearchRows.check(FitInput(X, y, race, times.astype(float)), estimator, None)
+    rows, _ = SearchRows.check(FitInput(X, y, race, times.astype(float)), estimator, None, None)
     weighted = rows.quality(scores)
     held, again = np.arange(7, len(y)), np.arange(7, len(y)).repeat(times[7:])
     assert weighted["auc"] == pytest.approx(roc_auc_score(y[again], rank[again]), abs=1e-12)

@@ -804,7 +804,7 @@ def dealt(**settings):
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-@pytest.mark.parametrize("min_rows", [1, 2, 5])
+@pytest.mark.parametrize("min_rows", [0, 1, 2, 5])
 @pytest.mark.parametrize("batch_size", [1, 40, 188, 10_000])
 def test_every_cell_is_in_every_batch_and_every_row_in_an_epoch(batch_size, min_rows, shuffle):
     group, sampler = dealt(batch_size=batch_size, min_rows=min_rows, shuffle=shuffle)
@@ -903,7 +903,7 @@ def test_in_a_loader_with_workers():
             {"num_replicas": 39},
             "`batch_size` must leave a row of every batch to each of 39 processes, got 40",
         ),
-        ({"min_rows": 0}, "`min_rows` must be a whole number of at least 1, got 0"),
+        ({"min_rows": -1}, "`min_rows` must be a whole number of at least 0, got -1"),
         ({"num_replicas": 2, "rank": 2}, "`rank` must be below num_replicas, 2, got 2"),
         ({"shuffle": "yes"}, "`shuffle` must be True or False"),
         ({"seed": -1}, "`seed` must be a whole number of at least 0, got -1"),

@@ -154,9 +154,13 @@ def check_groups(
 ) -> Groups:
     """Encode the protected attribute: one column or several, and who is compared.
 
-    `hint` says what to do where there are too few groups. Without a comparison, groups are those of all rows,
-    whatever their `weight` (n,).
+    `hint` says what to do where there are too few groups. Where every group is compared with every other,
+    they are those of all rows, whatever their `weight` (n,). Groups that have been checked are returned as
+    they are.
     """
+    if isinstance(sensitive_features, Groups):
+        check_length(name, len(sensitive_features.code), n)
+        return sensitive_features
     asked = check_comparison(comparison)
     columns = group_columns(sensitive_features, name)
     for _, column in columns:

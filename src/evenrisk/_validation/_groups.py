@@ -55,6 +55,9 @@ class Groups:
     comparison: Any = None  # what was asked for, with the cuts that were chosen
     title: str = ""  # of its column, or of all columns
 
+    def __len__(self) -> int:
+        return len(self.code)
+
     @property
     def names(self) -> list[str]:
         """The labels as text for messages, tables and plots; 1 and '1' stay apart."""

@@ -21,6 +21,7 @@ from evenrisk.metrics.profile import profile_of as profile_of
 from evenrisk.metrics.resampling import NoiseFloor, PermutationTest
 from evenrisk.metrics.resampling import generator as generator
 from evenrisk.metrics.rows import ScoredRows as ScoredRows
+from evenrisk.metrics.rows import check_compared_rows as check_compared_rows
 from evenrisk.metrics.rows import check_parity as check_parity
 from evenrisk.metrics.rows import check_people as check_people
 from evenrisk.metrics.scorers import SCORERS

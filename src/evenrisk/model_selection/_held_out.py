@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -31,12 +31,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from evenrisk._validation import (
     CollapseWarning,
+    Comparison,
+    Groups,
     MajorityRateWarning,
     MisalignedIndexWarning,
     RepairWarning,
@@ -44,15 +47,22 @@ from evenrisk._validation import (
     SmallCellWarning,
     check_alignment,
     check_binary,
-    check_cells,
+    check_comparison,
     check_groups,
     check_length,
     check_number,
     check_weight,
+    group_columns,
     listed,
     refuse_masked,
 )
-from evenrisk.metrics import ThresholdProfile, check_people, threshold_profile
+from evenrisk.metrics import (
+    ScoredRows,
+    ThresholdProfile,
+    check_compared_rows,
+    check_people,
+    threshold_profile,
+)
 
 WARM_RATIO = 4.0  # a fit may start from one at an η this much smaller; a little more than the search's √10
 # raised once, by the fit that the user gets, and not by every fold and η
@@ -83,7 +93,7 @@ class FitInput(NamedTuple):
         X, y = _safe_split(estimator, self.X, self.y, train)
         others, _ = _safe_split(estimator, self.X, None, test, train)
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        return FitInput(X, y, self.sensitive_features[train], weight), others
+        return FitInput(X, y, _safe_indexing(self.sensitive_features, train), weight), others
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,12 @@ class EtaEstimator:
             raise ValueError(f"`estimator` must be an instance, got the class {estimator.__name__}")
         names = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
         return [each for each in names if each == name or each.endswith(f"__{name}")]
+
+    def with_comparison(self, comparison: Comparison) -> EtaEstimator:
+        """Return the same with another comparison of groups."""
+        return replace(
+            self, estimator=clone(self.estimator).set_params(**{f"{self.prefix}comparison": comparison})
+        )
 
     @property
     def owner(self) -> Any:
@@ -207,13 +223,17 @@ class SearchRows:
     y: np.ndarray  # (n,) in {0, 1}
     code: np.ndarray  # (n,) group
     present: np.ndarray  # (n,) whether a row has weight
-    parity: Any
-    cell: np.ndarray  # (n,) of the rule, −1 = in none
-    cell_names: list[str]
+    comparison: Comparison  # whose gaps are measured
+    people: ScoredRows  # the rows that have weight, in order
 
     @classmethod
-    def check(cls, given: FitInput, estimator: EtaEstimator, parity: Any) -> SearchRows:
-        """Return the rows, checked once for all fits; `parity` None is the estimator's own."""
+    def check(
+        cls, given: FitInput, estimator: EtaEstimator, parity: Any, comparison: Any
+    ) -> tuple[SearchRows, EtaEstimator]:
+        """Return the rows, checked once for all fits, and the estimator with the cuts that were chosen.
+
+        `parity` and `comparison` None are the estimator's own.
+        """
         X, y, sensitive_features, sample_weight = given
         check_alignment(**given._asdict())
         if y is None:
@@ -223,20 +243,26 @@ class SearchRows:
         n = _num_samples(X)
         y, classes = check_binary(y)
         check_length("y", len(y), n)
-        groups = check_groups(sensitive_features, n)
         weight = None if sample_weight is None else check_weight(sample_weight, n, np.float64)
-        if parity is None:
-            parity = estimator.owner.get_params().get("parity", "demographic_parity")
-        present = np.ones(n, dtype=bool) if weight is None else weight > 0
-        names = np.asarray(groups.labels)[groups.code]
+        own = estimator.owner.get_params()
+        parity = own.get("parity", "demographic_parity") if parity is None else parity
+        in_fit = check_comparison(own.get("comparison", "crossed"))
+        asked = in_fit if comparison is None else check_comparison(comparison)
+        groups = check_groups(sensitive_features, n, comparison=asked, weight=weight)
+        given = FitInput(X, classes[y], _as_given(sensitive_features, groups, asked, in_fit), weight)
+        if not in_fit.is_plain:  # every fold is cut where all rows are
+            fitted = check_groups(sensitive_features, n, comparison=in_fit, weight=weight)
+            estimator = estimator.with_comparison(fitted.comparison)
         # an unknown rule and empty cells are refused before anything is fitted
-        people = check_people(names, weight, n).with_labels(y).scored(np.zeros(n), parity)
-        cell_names = people.parity.cell_names([repr(name) for name in people.groups])
-        check_cells(people.code, cell_names, warn=False)
-        cell = np.full(n, -1)
-        cell[present] = people.code
-        given = FitInput(X, classes[y], names, weight)
-        return cls(given, y, groups.code, present, people.parity, cell, cell_names)
+        people = check_people(groups, weight, n).with_labels(y).scored(np.zeros(n), parity)
+        check_compared_rows(people, warn=False)
+        present = np.ones(n, dtype=bool) if weight is None else weight > 0
+        return cls(given, y, groups.code, present, groups.comparison, people), estimator
+
+    @property
+    def parity(self) -> Any:
+        """The rule whose gaps are measured."""
+        return self.people.parity
 
     def profile(self, rank: np.ndarray, rows: Any = slice(None)) -> ThresholdProfile:
         """Return the profile of those of the rows that were held out."""
@@ -247,8 +273,9 @@ class SearchRows:
             return threshold_profile(
                 self.y[held],
                 rank[held],
-                sensitive_features=self.given.sensitive_features[held],
+                sensitive_features=_safe_indexing(self.given.sensitive_features, np.flatnonzero(held)),
                 parity=self.parity,
+                comparison=self.comparison,
                 sample_weight=None if weight is None else weight[held],
             )
 
@@ -272,12 +299,23 @@ class SearchRows:
 
     def missing_cells(self, rows: np.ndarray) -> str:
         """Return the names of the cells that have none of these rows; else of a label the rule needs."""
-        counts = np.bincount(self.cell[rows] + 1, minlength=len(self.cell_names) + 1)[1:]
-        missing = [name for name, count in zip(self.cell_names, counts, strict=True) if count == 0]
+        some = self.people.take((np.cumsum(self.present) - 1)[rows[self.present[rows]]])
+        sizes = zip(some.union_names(), some.union_sizes(), strict=True)
+        missing = [name for name, size in sizes if size == 0]
         if not missing and self.parity.needs_label:
             labels = np.setdiff1d(self.given.y, self.given.y[rows[self.present[rows]]])
             missing = [f"label {listed(labels)}"] if len(labels) else []
         return "; ".join(missing)
+
+
+def _as_given(sensitive_features: Any, groups: Groups, *comparisons: Comparison) -> Any:
+    """Return the attribute in a form that can be split: the groups by name, or all columns as they came."""
+    if all(each.is_plain for each in comparisons):
+        return np.asarray(groups.labels)[groups.code]
+    import pandas as pd
+
+    columns = group_columns(sensitive_features)
+    return pd.DataFrame({title or place: column for place, (title, column) in enumerate(columns)})
 
 
 @dataclass
@@ -369,7 +407,7 @@ def _fit_and_score(
     model = estimator.fit(rows, eta, start)
     groups = {}
     if estimator.needs_groups_to_predict:
-        groups = {"sensitive_features": given.sensitive_features[fold[1]]}
+        groups = {"sensitive_features": _safe_indexing(given.sensitive_features, fold[1])}
     if hasattr(model, "decision_function"):
         score = np.asarray(model.decision_function(others, **groups))  # probabilities tie where they reach 1
     else:

@@ -28,7 +28,7 @@ from evenrisk.model_selection._held_out import EtaEstimator, FitInput, HeldOutSc
 
 if TYPE_CHECKING:
     from evenrisk.metrics import ThresholdProfile
-    from evenrisk.parity import Parity
+    from evenrisk.parity import Comparison, Parity
 
 COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
 N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
@@ -70,6 +70,9 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         a bootstrap band that covers the gap at all thresholds with this confidence.
     parity : str or Parity, default=None
         The rule whose gap is meant; None is the estimator's own.
+    comparison : str or Comparison, default=None
+        Which groups the budget is for, as in :func:`~evenrisk.metrics.threshold_profile`; None is the
+        estimator's own. The worst of all comparisons must keep it.
     cv : int, splitter or iterable, default=5
         Number of folds, each with its share of every label in every group; or what scikit-learn takes. No
         row may be held out twice, nor fitted and held out by the same fold.
@@ -140,6 +143,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         *,
         confidence: float | None = None,
         parity: str | Parity | None = None,
+        comparison: str | Comparison | None = None,
         cv: Any = 5,
         eta_range: tuple[float, float] = (0.01, 1000.0),
         n_jobs: int | None = None,
@@ -150,6 +154,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         self.max_gap = max_gap
         self.confidence = confidence
         self.parity = parity
+        self.comparison = comparison
         self.cv = cv
         self.eta_range = eta_range
         self.n_jobs = n_jobs
@@ -168,8 +173,8 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, in the fits and in the gap.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
-            The group of each row; several columns are crossed. Required unless the budget is 1; never needed
-            to predict.
+            The group of each row, in one column or several. Required unless the budget is 1; never needed to
+            predict.
 
         Returns
         -------
@@ -191,7 +196,7 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
             path = {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
             model = estimator.fit_in_turn(given, [eta])
         else:
-            rows = SearchRows.check(given, estimator, self.parity)
+            rows, estimator = SearchRows.check(given, estimator, self.parity, self.comparison)
             search = _Search(self, estimator, rows)
             eta, met = search.find_eta()
             path, model = search.path, search.scorer.fitted(eta)

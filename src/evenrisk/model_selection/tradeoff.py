@@ -20,7 +20,7 @@ from evenrisk.model_selection._held_out import (
 )
 
 if TYPE_CHECKING:
-    from evenrisk.parity import Parity
+    from evenrisk.parity import Comparison, Parity
 
 
 def tradeoff_path(
@@ -31,6 +31,7 @@ def tradeoff_path(
     etas: Sequence[float],
     *,
     parity: str | Parity | None = None,
+    comparison: str | Comparison | None = None,
     sample_weight: Any = None,
     cv: Any = 5,
     name: str | None = None,
@@ -51,6 +52,9 @@ def tradeoff_path(
         Values of eta, 0 or more.
     parity : str or Parity, default=None
         The rule whose gap is measured; None is the estimator's own.
+    comparison : str or Comparison, default=None
+        Which groups are compared, as in :func:`~evenrisk.metrics.threshold_profile`; None is the estimator's
+        own.
     cv : int, splitter or iterable, default=5
         Number of folds, each with its share of every label in every group; or what scikit-learn takes. No
         row may be held out twice, nor fitted and held out by the same fold.
@@ -89,7 +93,8 @@ def tradeoff_path(
 
     found = EtaEstimator.find_eta_or_strength(estimator)
     ascending = _check_etas(etas)
-    rows = SearchRows.check(FitInput(X, y, sensitive_features, sample_weight), found, parity)
+    given = FitInput(X, y, sensitive_features, sample_weight)
+    rows, found = SearchRows.check(given, found, parity, comparison)
     folds = make_folds(rows, cv, check_random_state(random_state))
     scorer = HeldOutScorer(found, rows.given, folds, n_jobs)
     setting = found.name.split("__")[-1]

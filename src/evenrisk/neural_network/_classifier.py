@@ -486,7 +486,9 @@ class FairMLPClassifier(PenalisedClassifier):
 
         if data.groups is None:
             return None
-        loss = ParityLoss(self._distance, self._parity, len(data.groups.labels), memory=int(self.memory))
+        loss = ParityLoss.of_groups(
+            data.groups, distance=self._distance, parity=self._parity, memory=int(self.memory)
+        )
         return loss.to(find_device(self.device))
 
     def _store_fit(self, problem: Any, point: Any, data: TrainingData) -> None:
@@ -516,6 +518,11 @@ class FairMLPClassifier(PenalisedClassifier):
             raise ValueError(
                 "`partial_fit` must have calibration=None and early_stopping=False, for it holds no rows "
                 f"out, got calibration={self.calibration!r} and early_stopping={self.early_stopping}"
+            )
+        if not check_comparison(self.comparison).is_plain:
+            raise ValueError(
+                "`partial_fit` must have comparison='crossed', got "
+                f"{self.comparison!r:.60}: one piece does not know all groups and cuts"
             )
         first = not hasattr(self, "coefs_")
         check_alignment(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)

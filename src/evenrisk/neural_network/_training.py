@@ -38,7 +38,7 @@ from evenrisk.neural_network._network import (
     to_tensors,
     torch_scores,
 )
-from evenrisk.parity import Parity
+from evenrisk.parity import Parity, compared_names
 from evenrisk.solvers import Solution, lbfgs
 
 INTERMEDIATE_ITER = 20  # iterations of L-BFGS at an η not asked for
@@ -308,8 +308,11 @@ class MiniBatches:
         self.y = self._tensor(data.y)
         self.weight = None if weight is None else self._tensor(weight)
         self.loss_weight = self.weight
-        code = None if data.groups is None else data.groups.code
-        self.group = None if code is None else torch.tensor(code, dtype=torch.int64, device=device)
+        self.group = None
+        if data.groups is not None and data.groups.share is not None:
+            self.group = self._tensor(data.groups.share)
+        elif data.groups is not None:
+            self.group = torch.tensor(data.groups.code, dtype=torch.int64, device=device)
         self.sampler = _cell_sampler(data, self.size, seed) if self.size < self.n else None
         if self.sampler is not None and self.sampler.loss_weight.min() < 1:
             once = self.sampler.loss_weight if weight is None else self.sampler.loss_weight * weight
@@ -364,8 +367,11 @@ def _cell_sampler(data: TrainingData, size: int, seed: int) -> Any:
     """Return a sampler that puts every cell into every batch; None where there is one cell, or no groups."""
     from evenrisk.nn import ParityBatchSampler
 
-    if data.cells is None or np.ptp(data.cells.code) == 0:
+    if data.cells is None or data.groups is None or np.ptp(data.cells.code) == 0:
         return None
+    if data.groups.attributes is not None:  # unions are large, but the cells they are made of need not be
+        kind = 2 * data.groups.code + data.y
+        return ParityBatchSampler(kind, batch_size=size, seed=seed, min_rows=0)
     # a piece of `partial_fit` may lack cells or a label: the cells that are there are as good as groups
     return ParityBatchSampler(data.cells.code, batch_size=size, seed=seed)
 
@@ -391,9 +397,8 @@ def _check_part(name: str, data: TrainingData, rows: np.ndarray, fraction: float
         return
     lost = [f"label {listed(data.classes[[label]])}" for label in (0, 1) if not (data.y[rows] == label).any()]
     if data.cells is not None and data.groups is not None:
-        cell_names = parity.cell_names([repr(each) for each in data.groups.names])
-        counts = np.bincount(data.cells.code[rows] + 1, minlength=len(cell_names) + 1)[1:]
-        lost += [cell for cell, count in zip(cell_names, counts, strict=True) if count == 0]
+        sizes = zip(compared_names(parity, data.groups), data.cells.union_sums(rows * 1.0), strict=True)
+        lost += [name for name, size in sizes if size == 0]
     raise ValueError(
         f"`validation_fraction` must leave rows of every label and cell in the {name} part, got "
         f"{fraction:g} of {len(rows)} rows and none of: {'; '.join(lost)}"

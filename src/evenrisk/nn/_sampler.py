@@ -38,7 +38,8 @@ class ParityBatchSampler(Sampler[list[int]]):
     parity : str or Parity, default="demographic_parity"
         The rule whose cells are kept.
     min_rows : int, default=2
-        Rows of every cell in every batch, at the least; the unbiased gap needs two.
+        Rows of every cell in every batch, at the least; the unbiased gap needs two. With 0 no row comes
+        again, and a small cell may be missing from a batch.
     shuffle : bool, default=True
         Whether every epoch has other batches.
     seed : int, default=0
@@ -75,7 +76,7 @@ class ParityBatchSampler(Sampler[list[int]]):
         rule: Parity = check_member("parity", parity, PARITIES, Parity)
         self.num_replicas = int(check_number("num_replicas", num_replicas, low=1, whole=True))
         self.batch_size = int(check_number("batch_size", batch_size, low=self.num_replicas, whole=True))
-        self.min_rows = int(check_number("min_rows", min_rows, low=1, whole=True))
+        self.min_rows = int(check_number("min_rows", min_rows, low=0, whole=True))
         check_flag("shuffle", shuffle)
         self.shuffle = bool(shuffle)
         self.seed = int(check_number("seed", seed, low=0, whole=True))
