@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import joblib
@@ -32,6 +32,8 @@ from sklearn.utils.validation import (
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import (
     ArgumentError,
+    Attribute,
+    Groups,
     RepairWarning,
     check_features,
     check_number,
@@ -149,7 +151,7 @@ class BaseModels:
 
     risk: Source
     groups: list[Source]
-    largest_group: int  # its log-odds follow from the others'
+    coordinates: list[np.ndarray]  # (k, r) of each of these models: what is kept of its probabilities
 
     def places(self, X: Any) -> np.ndarray:
         """Return the place of each row: its risk, and its probabilities of groups (n, m)."""
@@ -157,7 +159,63 @@ class BaseModels:
 
     def place(self, risk: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
         """Return places (n, m) from the probabilities of labels and of groups."""
-        return np.hstack([risk[:, 1:], *(np.delete(each, self.largest_group, axis=1) for each in groups)])
+        kept = (each @ coordinates for each, coordinates in zip(groups, self.coordinates, strict=True))
+        return np.hstack([risk[:, 1:], *kept])
+
+
+@dataclass(frozen=True)
+class GroupTarget:
+    """What models of one attribute are to predict, and what of it makes coordinates."""
+
+    name: str
+    code: np.ndarray  # (n,) the class of each row, −1 = none that is compared
+    labels: list[Any]  # of the k classes
+    names: list[str]
+    coordinates: np.ndarray  # (k, r)
+    coordinate_names: list[str]
+
+    @classmethod
+    def all_of(cls, data: TrainingData) -> list[GroupTarget]:
+        """Return what there is to predict: the groups, or the compared classes of every attribute."""
+        groups = data.groups
+        assert groups is not None
+        if groups.attributes is None:
+            return [cls._nominal("", groups.code, groups.labels.tolist(), groups.names, data.weight)]
+        if groups.share is not None:
+            raise ArgumentError(
+                "comparison",
+                "must compare groups that are known in a repair, which learns to predict them, got "
+                "probabilities",
+            )
+        return [cls._of_attribute(each, groups, data.weight) for each in groups.attributes]
+
+    @classmethod
+    def _of_attribute(cls, attribute: Attribute, groups: Groups, weight: np.ndarray) -> GroupTarget:
+        kept = np.flatnonzero(attribute.compared)
+        place = np.full(len(attribute.names) + 1, -1)  # the last is of unknown
+        place[kept] = np.arange(len(kept))
+        code = place[attribute.classes][groups.code]
+        names = [attribute.names[i] for i in kept]
+        labels = names
+        if len(groups.attributes or ()) == 1:
+            labels = [groups.labels[int(np.argmax(attribute.classes == i))] for i in kept]
+        if not attribute.cuts or len(kept) > len(attribute.cuts) + 1:
+            return cls._nominal(attribute.name, code, labels, names, weight)
+        mass = np.bincount(code[code >= 0], weights=weight[code >= 0], minlength=len(kept))
+        rank = (np.cumsum(mass) - mass / 2) / mass.sum()
+        return cls(attribute.name, code, labels, names, rank[:, None], [f"expected rank of {attribute.name}"])
+
+    @classmethod
+    def _nominal(
+        cls, name: str, code: np.ndarray, labels: list[Any], names: list[str], weight: np.ndarray
+    ) -> GroupTarget:
+        known = code >= 0
+        largest = int(np.bincount(code[known], weights=weight[known]).argmax())
+        others = np.delete(np.eye(len(labels)), largest, axis=1)  # its log-odds follow from the others'
+        return cls(
+            *(name, code, labels, names, others),
+            [f"probability of {each}" for k, each in enumerate(names) if k != largest],
+        )
 
 
 @dataclass(frozen=True)
@@ -251,16 +309,15 @@ def _check_fold(fold: Any, n: int) -> Fold:
 
 def check_rows_per_fold(n_folds: int, data: TrainingData, labels: Sequence[int | None]) -> None:
     """Refuse a group with fewer rows than folds, within each of the labels that a model is fitted to."""
-    assert data.groups is not None
-    for label in labels:
-        rows = (data.weight > 0) & (True if label is None else data.y == label)
-        counts = np.bincount(data.groups.code[rows], minlength=len(data.groups.labels))
+    for target, label in product(GroupTarget.all_of(data), labels):
+        rows = (data.weight > 0) & (target.code >= 0) & (True if label is None else data.y == label)
+        counts = np.bincount(target.code[rows], minlength=len(target.labels))
         if counts.min() < n_folds:
             where = "" if label is None else f" among rows of label {listed(data.classes[[label]])}"
             raise ArgumentError(
                 "sensitive_features",
                 f"must have at least as many rows of each group as folds, cv={n_folds}{where}, got "
-                f"{counts.min()} rows of {data.groups.names[int(counts.argmin())]!r}",
+                f"{counts.min()} rows of {target.names[int(counts.argmin())]!r}",
             )
 
 
@@ -485,7 +542,9 @@ def checksum_of(data: TrainingData, settings: dict[str, Any]) -> str | None:
 
     Chance moves a random state itself, so it does not count among the settings.
     """
-    groups = None if data.groups is None else (data.groups.code, data.groups.labels.tolist())
+    groups = None
+    if data.groups is not None:
+        groups = (data.groups.code, data.groups.labels.tolist(), repr(data.groups.comparison))
     known = {name: value for name, value in settings.items() if not isinstance(value, np.random.RandomState)}
     try:
         return str(joblib.hash((data.X, data.y, data.weight, data.classes, groups, known)))

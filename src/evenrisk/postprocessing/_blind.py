@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, forget
 from evenrisk._validation import (
     ArgumentError,
+    Comparison,
     MissingSensitiveFeatures,
     check_choice,
+    check_comparison,
     check_flag,
     check_member,
     check_number,
@@ -32,6 +35,7 @@ from evenrisk.postprocessing._base_models import (
     CrossFitting,
     FittedSource,
     Fold,
+    GroupTarget,
     ProbabilityColumns,
     ScoreColumn,
     Target,
@@ -56,7 +60,7 @@ from evenrisk.postprocessing._plane_model import HeldOutPath, PlaneRows, choose_
 PREFIT_FOLDS = 5  # for what is fitted to rows that are new to the base models
 MANY_ROWS = 20_000  # from which on searches leave folds out one at a time
 PLANE_SETTINGS = (  # on which the plane depends
-    *("estimator", "parity", "distance", "attribute_estimator"),
+    *("estimator", "parity", "comparison", "distance", "attribute_estimator"),
     *("cv", "coin", "max_iter", "tol", "random_state"),
 )
 
@@ -115,8 +119,11 @@ class BlindRepair(FairClassifier):
         to all rows. Or the name (or number) of a column of X with a score that exists already, such as a
         vendor's; larger must mean riskier.
     parity : str or Parity, default="demographic_parity"
-        Who is compared with whom: "demographic_parity", "equalized_odds", "equal_opportunity" (positives
-        only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+        Among which people groups are compared: "demographic_parity", "equalized_odds", "equal_opportunity"
+        (positives only), "predictive_equality" (negatives only), or a :class:`~evenrisk.Parity`.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared, as in :class:`~evenrisk.FairLogisticRegression`; not "probabilities". Every
+        attribute has models and coordinates of its own, an ordered one a single coordinate.
     distance : str or Distance, default="gap"
         "gap", "histogram", "gaussian", or an instance with its own settings. ``GapDistance(power=8)`` keeps
         more AUC at a given max gap and takes longer.
@@ -160,9 +167,9 @@ class BlindRepair(FairClassifier):
         The model of the label, fitted to all rows (the given one with ``cv="prefit"``); not set where
         `estimator` is a column.
     attribute_estimators_ : list of classifiers
-        The models of the group: one, or one for each label compared. They are fitted to all rows and predict
-        group codes, 0, 1, … in the order of ``groups_``; with ``cv="prefit"`` they are the given ones, which
-        must predict the groups themselves (codes where several columns are crossed).
+        The models of the group: one, or one for each label compared, of each attribute. They are fitted to
+        all rows and predict group codes, 0, 1, … in the order of ``groups_``; with ``cv="prefit"`` they are
+        the given ones, which must predict the groups themselves (codes where several columns are crossed).
     plane_model_ : FairLogisticRegression
         The fair model of the basis functions.
     place_names_ : list of str
@@ -218,6 +225,7 @@ class BlindRepair(FairClassifier):
         estimator: Any,
         parity: str | Parity = "demographic_parity",
         *,
+        comparison: str | Comparison = "crossed",
         distance: str | Distance = "gap",
         eta: float = 1.0,
         attribute_estimator: Any = None,
@@ -233,6 +241,7 @@ class BlindRepair(FairClassifier):
     ) -> None:
         self.estimator = estimator
         self.parity = parity
+        self.comparison = comparison
         self.distance = distance
         self.eta = eta
         self.attribute_estimator = attribute_estimator
@@ -259,7 +268,7 @@ class BlindRepair(FairClassifier):
         sample_weight : array-like of shape (n,), default=None
             Weight of each row, in the base models that take weights and in the plane model.
         sensitive_features : array-like of shape (n,) or (n, m), default=None
-            The group of each row; several columns are crossed. Required where ``eta > 0``; never needed to
+            The group of each row, in one column or several. Required where ``eta > 0``; never needed to
             predict.
 
         Returns
@@ -520,6 +529,7 @@ class BlindRepair(FairClassifier):
         check_flag("coin", self.coin)
         check_flag("warm_start", self.warm_start)
         check_choice("calibration", self.calibration, tuple(CALIBRATIONS), or_none=True)
+        check_comparison(self.comparison)
         self._parity: Parity = check_member("parity", self.parity, PARITIES, Parity)
         self._distance: Distance = check_member("distance", self.distance, DISTANCES, Distance)
         _check_source("estimator", self.estimator, prefit=is_prefit(self.cv))
@@ -573,9 +583,13 @@ class BlindRepair(FairClassifier):
         how = self._cross_fitting(data, rng) if how is None else how
         data = data.drop_zero_weights()
         risk = self._risk(data, how, rng)
-        groups = self._group_models(data, how, rng)
-        mass = np.zeros(1) if data.groups is None else np.bincount(data.groups.code, weights=data.weight)
-        models = BaseModels(risk.source, [each.source for each in groups], int(mass.argmax()))
+        targets = [] if data.groups is None else GroupTarget.all_of(data)
+        groups = self._group_models(data, targets, how, rng)
+        # one model after the other has the labels of an attribute
+        of_model = np.repeat(np.arange(len(targets)), len(groups) // max(len(targets), 1))
+        models = BaseModels(
+            risk.source, [each.source for each in groups], [targets[i].coordinates for i in of_model]
+        )
         coin = None
         if self.coin and groups:
             coin = Coin(data.X, data.weight, int(rng.randint(2**31 - 1)))
@@ -623,12 +637,24 @@ class BlindRepair(FairClassifier):
         return self._cross_fit(self.estimator, data, target, how, rng)
 
     def _group_models(
-        self, data: TrainingData, how: CrossFitting, rng: np.random.RandomState
+        self,
+        data: TrainingData,
+        targets: list[GroupTarget],
+        how: CrossFitting,
+        rng: np.random.RandomState,
     ) -> list[FittedSource]:
+        """Return the models of each attribute: one, or one for each label compared."""
         if data.groups is None or (self.attribute_estimator is None and not self._can_copy()):
             return []  # the second at eta = 0 only
         given = self.estimator if self.attribute_estimator is None else self.attribute_estimator
-        n_groups = len(data.groups.labels)
+        n_groups = len(targets[0].labels)
+        fitted_here = hasattr(given, "fit") and not is_prefit(self.cv)
+        if not fitted_here and (len(targets) > 1 or targets[0].coordinates.shape[1] < n_groups - 1):
+            raise ArgumentError(
+                "attribute_estimator",
+                "must be a classifier that is fitted here where there are several attributes or an ordered "
+                f"one, got {given!r:.60} with cv={self.cv!r:.20}",
+            )
         if not (hasattr(given, "fit") or isinstance(given, dict)):
             names = given if isinstance(given, list) else [given]
             if len(names) != n_groups and (n_groups, len(names)) != (2, 1):
@@ -638,16 +664,15 @@ class BlindRepair(FairClassifier):
                 )
             return [FittedSource.of_new_rows(ProbabilityColumns(names, n_groups), data.X)]
         if is_prefit(self.cv):
-            return self._prefit_group_models(given, data)
+            return self._prefit_group_models(given, data, targets[0])
         found = []
-        for label in self._labels():
-            rows = np.ones(len(data.y), dtype=bool) if label is None else data.y == label
-            target = Target("attribute_estimator", data.groups.code, np.arange(n_groups), rows)
+        for each, label in product(targets, self._labels()):
+            rows = (each.code >= 0) & (True if label is None else data.y == label)
+            target = Target("attribute_estimator", each.code, np.arange(len(each.labels)), rows)
             found.append(self._cross_fit(given, data, target, how, rng))
         return found
 
-    def _prefit_group_models(self, given: Any, data: TrainingData) -> list[FittedSource]:
-        assert data.groups is not None
+    def _prefit_group_models(self, given: Any, data: TrainingData, target: GroupTarget) -> list[FittedSource]:
         models = [given]
         if isinstance(given, dict):
             wanted = [data.classes[label] for label in self._labels() if label is not None]
@@ -657,8 +682,8 @@ class BlindRepair(FairClassifier):
                     f"{listed(given)}"
                 )
             models = [given[label] for label in wanted]
-        crossed = isinstance(data.groups.labels[0], tuple)
-        classes = np.arange(len(data.groups.labels)) if crossed else data.groups.labels
+        crossed = isinstance(target.labels[0], tuple)
+        classes = np.arange(len(target.labels)) if crossed else np.array(target.labels)
         fitted = [Classifier(model, classes, "attribute_estimator") for model in models]
         return [FittedSource.of_new_rows(each, data.X) for each in fitted]
 
@@ -680,6 +705,7 @@ class BlindRepair(FairClassifier):
         """Return the plane model, not fitted, with the settings that are this estimator's."""
         return FairLogisticRegression(
             self.parity,
+            comparison=self.comparison,
             distance=self.distance,
             calibration=self.calibration,
             max_iter=self.max_iter,
@@ -694,13 +720,20 @@ class BlindRepair(FairClassifier):
         )
         if data.groups is None or not plane.models.groups:
             return [named]
-        groups = [name for k, name in enumerate(data.groups.names) if k != plane.models.largest_group]
         among = [""]
         if self._parity.needs_label and all(hasattr(each, "fit") for each in self._label_models()):
             strata = np.asarray(self._parity.stratum(np.array([0, 1])))
             labels = [label for label in self._labels() if label is not None]
             among = [f" among {self._parity.strata[strata[label]]}" for label in labels]
-        return [named, *(f"probability of {name}{each}" for each in among for name in groups)]
+        return [
+            named,
+            *(
+                f"{name}{each}"
+                for target in GroupTarget.all_of(data)
+                for each in among
+                for name in target.coordinate_names
+            ),
+        ]
 
     def _label_models(self) -> list[Any]:
         """Return what has a fit for each label compared; [None] where one fitted model serves all."""

@@ -142,12 +142,11 @@ def distill(
 
     parts = Parallel(n_jobs=how.n_jobs)(delayed(hold_out)(train, test) for train, test in how.folds)
     order = np.argsort(np.concatenate([test for _, test in how.folds]))
-    groups = data.groups.labels[data.groups.code]
 
     def measure(parts: Sequence[np.ndarray]) -> HeldOutQuality:
         rank = _rank_within_folds(np.concatenate(parts)[order], data.weight, how)
         profile = threshold_profile(
-            data.y, rank, sensitive_features=groups, parity=parity, sample_weight=data.weight
+            data.y, rank, sensitive_features=data.groups, parity=parity, sample_weight=data.weight
         )
         return HeldOutQuality(auc(rank, data.y, data.weight), profile.max_gap)
 

@@ -103,7 +103,7 @@ def _held_out_objective(
         fitted = clone(model).set_params(alpha=rows.alpha(train), calibration=None, verbose=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # raised once, by the fit to all rows
-            groups = None if data.groups is None else data.groups.code[train]
+            groups = None if data.groups is None else data.groups.take(train)
             F = rows.features(basis, train)
             fitted.fit(F, data.y[train], data.weight[train], sensitive_features=groups)
         g = fitted.decision_function(rows.features(basis, test))
@@ -117,11 +117,10 @@ def fit_path(
     """Fit the model at each η to all rows."""
     data = rows.data
     model = clone(model).set_params(alpha=rows.alpha(), eta=max(etas))
-    groups = None if data.groups is None else data.groups.labels[data.groups.code]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)  # raised already, when the rows were checked
         return model.fit_path(
-            rows.features(basis), data.classes[data.y], etas, data.weight, sensitive_features=groups
+            rows.features(basis), data.classes[data.y], etas, data.weight, sensitive_features=data.groups
         )
 
 
