@@ -288,8 +288,8 @@ def print_kinds(pool, chosen, times) -> None:
     print_heading(
         f"Bands at 95 % and tests at 5 %, {times} repetitions ({large} of 60,000 rows), standard error "
         f"{errors[0]:.1f} points ({errors[1]:.1f})",
-        "Targets: bands hold in 93 to 97 %, false positives in 5 % within 1.96 standard errors. The first line "
-        "is the default, every combination of sex and race against every other, for comparison.",
+        "Targets: bands hold in 93 to 97 %, false positives in 5 % within 1.96 standard errors. The first "
+        "line is the default, every combination of sex and race against every other, for comparison.",
     )
     print_table(
         ["comparison", "rows", "scores", "pairs", "covered", "half-width", "false positives"], lines()

@@ -340,7 +340,11 @@ def small_report():
     score = np.arange(200) % 97 / 97
     with pytest.warns(SmallCellWarning):
         return audit(
-            None, score, sensitive_features=["f"] * 180 + ["m"] * 20, max_gap=[0.0001, 1], n_resamples=100
+            None,
+            score,
+            sensitive_features=["f"] * 100 + ["m"] * 80 + ["x"] * 20,
+            max_gap=[0.0001, 1],
+            n_resamples=100,
         )
 
 
@@ -549,7 +553,7 @@ def test_a_rule_asked_for_that_has_nobody_to_compare_is_bad_input(tmp_path):
     options = ("--score", "score", "--group", "sex", "--label", "late", "--max-gap", 0.9)
     done = run(tmp_path / "in.csv", *options, "--parity", "equalized_odds")
     assert done.exit_code == 2
-    assert "--group must have 2 or more groups of at least 2 rows of each outcome under" in done.stderr
+    assert "--group must have 2 or more groups of at least 30 rows of each outcome under" in done.stderr
     assert "group 'f', 100 rows (0 among people with late = 1)" in done.stderr
     shown = run(tmp_path / "in.csv", *options)
     assert shown.exit_code == 0
@@ -565,7 +569,7 @@ def test_names_in_the_data_are_no_names_of_arguments(tmp_path):
     assert "--group must have 2 or more groups, got 1 ('`y_true`')" in done.stderr
     few = "score,sex\n0.1,`level`\n0.2,`y_score`\n0.3,`y_score`\n"
     done = run(write(tmp_path / "few.csv", few), *options)
-    assert "--group must have 2 or more groups of at least 2 rows under" in done.stderr
+    assert "--group must have 2 or more groups of at least 30 rows under" in done.stderr
     assert "Too few rows: group '`level`', 1 row" in done.stderr
     done = run(tmp_path / "few.csv", "--score", "`parity`", "--group", "sex")
     assert "score column '`parity`' must be in the file" in done.stderr

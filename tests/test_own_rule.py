@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from evenrisk import Parity, threshold_profile
+from evenrisk import Comparison, Parity, threshold_profile
 from evenrisk.cli import main
 from evenrisk.exceptions import SmallCellWarning
 from evenrisk.metrics import scorers
@@ -144,11 +144,12 @@ def test_too_few_rows_are_counted_in_the_stratum(loans):
     assert "Left out of error balance" in told
     assert "(1 among payers)" in told
     assert "Only 1 row" not in told
-    assert report.summary["compared"]["tpr"] == [0, 1]
+    assert report.summary["compared"]["tpr"]["groups"] == [0, 1]
     some = loans.drop(west[5:])
     some.loc[west[:5], "score"] = 0.999  # the worst gap is theirs
+    only_payers = Parity("only payers", ("payers",), lambda y: y - 1)
     with pytest.warns(SmallCellWarning):
-        verdict = audit_of(some, Parity("only payers", ("payers",), lambda y: y - 1)).summary["verdict"][0]
+        (verdict,) = audit_of(some, only_payers, comparison=Comparison(min_rows=5)).summary["verdict"]
     assert "group west (5 rows only)" in verdict
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, precision_score, recall_score, roc_auc_score
 
-from evenrisk import Parity, threshold_profile
+from evenrisk import Comparison, Parity, threshold_profile
 from evenrisk._validation import shown, visible
 from evenrisk.datasets import load_compas
 from evenrisk.exceptions import MisalignedIndexWarning, SmallCellWarning
@@ -181,9 +181,9 @@ def test_distributions_are_shares_of_each_group(people, column):
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
 def test_the_rate_of_a_group_that_is_left_out(dtype, score):
     """One positive, and two negatives of weights 3 and 1: nobody at the cut-off is above it."""
-    s = np.r_[np.linspace(0, 1, 80), 0.9, score, 0.1].astype(dtype)
-    y, g = [0, 0, 1, 1] * 20 + [1, 0, 0], ["a", "b"] * 40 + ["c"] * 3
-    weight = [1.0] * 81 + [3.0, 1.0]
+    s = np.r_[np.linspace(0, 1, 160), 0.9, score, 0.1].astype(dtype)
+    y, g = [0, 0, 1, 1] * 40 + [1, 0, 0], ["a", "b"] * 80 + ["c"] * 3
+    weight = [1.0] * 161 + [3.0, 1.0]
     options = {"parity": "equalized_odds", "threshold": 0.7, **QUICK}
     report = audit(y, s, sensitive_features=g, sample_weight=weight, **options)
     (left,) = report.summary["scores"][0]["parities"][0]["left_out"]
@@ -192,11 +192,15 @@ def test_the_rate_of_a_group_that_is_left_out(dtype, score):
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
-def test_two_rows_are_enough_to_be_compared():
+def test_the_user_may_say_how_many_rows_are_enough():
     s, g = np.r_[np.linspace(0, 1, 80), 0.2, 0.6], ["a", "b"] * 40 + ["c"] * 2
-    summary = audit(None, s, sensitive_features=g, **QUICK).summary
-    assert summary["compared"]["selection_rate"] == [0, 1, 2]
-    assert summary["scores"][0]["parities"][0]["left_out"] == []
+    for least, compared in ((2, [0, 1, 2]), (3, [0, 1]), (None, [0, 1]), (0, [0, 1, 2])):
+        comparison = Comparison(min_rows=least)
+        summary = audit(None, s, sensitive_features=g, comparison=comparison, **QUICK).summary
+        assert summary["compared"]["selection_rate"] == {"groups": compared, "pairs": None}
+        left_out = summary["scores"][0]["parities"][0]["left_out"]
+        assert [each["group"] for each in left_out] == ["c"] * (3 - len(compared))
+        assert summary["settings"]["comparison"]["min_rows"] == (30 if least is None else max(least, 1))
 
 
 @pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning")
@@ -208,7 +212,8 @@ def test_which_rows_a_rule_wants_is_said():
         ("equal_opportunity", ["d"], "at least 2 rows of the outcome that it looks at"),
         ("equalized_odds", ["c", "d"], "at least 2 rows of each outcome"),
     ):
-        summary = audit(y, s, sensitive_features=g, parity=parity, **QUICK).summary
+        options = {"parity": parity, "comparison": Comparison(min_rows=2), **QUICK}
+        summary = audit(y, s, sensitive_features=g, **options).summary
         assert [each["group"] for each in summary["scores"][0]["parities"][0]["left_out"]] == gone
         assert any(which in warning for warning in summary["warnings"])
 
@@ -379,7 +384,7 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     summary = report.summary
     assert len(told) == 1
     assert summary["warnings"] == [
-        f"Left out of equalized odds, which compares groups of at least 2 rows of each outcome: {found}."
+        f"Left out of equalized odds, which compares groups of at least 30 rows of each outcome: {found}."
     ]
     assert summary["settings"]["parities"] == ["demographic_parity", "equalized_odds"]
     assert summary["groups"] == ["ash", "birch", "cedar"]
@@ -409,7 +414,8 @@ def test_a_group_that_lacks_an_outcome_is_named_and_the_others_are_compared(peop
     assert found in report.to_markdown()
     # the highest minus the lowest rate, and areas between curves, are of the others too
     compared = {"selection_rate": [0, 1, 2], "tpr": [0, 1], "fpr": [0, 1], "ppv": [0, 1, 2]}
-    assert summary["compared"] == compared | {"accuracy": [0, 1, 2]}
+    compared["accuracy"] = [0, 1, 2]
+    assert summary["compared"] == {rate: {"groups": of, "pairs": None} for rate, of in compared.items()}
     assert [each["pair"] for each in summary["scores"][0]["auc"]["abroca"]] == [["ash", "birch"]]
     with pytest.warns(SmallCellWarning, match="Left out of equalized odds"):
         asked = audit(
@@ -431,7 +437,7 @@ def test_a_rate_of_one_person_is_in_no_spread_whatever_the_rule(people):
     with pytest.warns(SmallCellWarning, match="Only 1 row in group 'cedar' among people with late = yes"):
         summary = audit(late, people["score"], positive="yes", **names).summary
     assert only(summary)["left_out"] == []
-    assert [summary["compared"][rate] for rate in ("selection_rate", "tpr", "fpr")] == [
+    assert [summary["compared"][rate]["groups"] for rate in ("selection_rate", "tpr", "fpr")] == [
         [0, 1, 2],
         [0, 1],
         [0, 1, 2],
@@ -448,8 +454,8 @@ def test_a_group_of_one_row_sets_nothing_and_is_named(people):
     summary = report.summary
     lacked = {"no": "yes", "yes": "no"}[people["late"][lowest]]
     assert summary["warnings"] == [
-        "Left out of demographic parity, which compares groups of at least 2 rows: group 'yew', 1 row.",
-        "Left out of equalized odds, which compares groups of at least 2 rows of each outcome: "
+        "Left out of demographic parity, which compares groups of at least 30 rows: group 'yew', 1 row.",
+        "Left out of equalized odds, which compares groups of at least 30 rows of each outcome: "
         f"group 'yew', 1 row (0 among people with late = {lacked}).",
     ]
     rest = people.drop(index=lowest)
@@ -477,14 +483,19 @@ def test_a_group_of_one_row_sets_nothing_and_is_named(people):
 
 
 @pytest.mark.parametrize("n", [2, 29, 30])
-def test_a_small_group_is_compared_and_named(people, n):
+def test_a_small_group_that_is_compared_is_named(people, n):
     tree = people["tree"].copy()
     rows = [*people.index[people["late"] == "no"][:n], *people.index[people["late"] == "yes"][:n]]
     tree[rows] = "yew"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallCellWarning)
         summary = audit(
-            people["late"], people["score"], positive="yes", sensitive_features=tree, **QUICK
+            people["late"],
+            people["score"],
+            positive="yes",
+            sensitive_features=tree,
+            comparison=Comparison(min_rows=2),
+            **QUICK,
         ).summary
     noise = "fewer than 30: what is measured there is mostly noise."
     whole = f"Only {2 * n} rows in group 'yew', {noise}"
@@ -505,7 +516,12 @@ def test_exactly_thirty_rows_are_looked_into_by_outcome(people):
         tree[[*few, *people.index[people["late"] == "no"][: n - 3]]] = "yew"
         with pytest.warns(SmallCellWarning, match=named):
             summary = audit(
-                people["late"], people["score"], positive="yes", sensitive_features=tree, **QUICK
+                people["late"],
+                people["score"],
+                positive="yes",
+                sensitive_features=tree,
+                comparison=Comparison(min_rows=2),
+                **QUICK,
             ).summary
         assert [sentence[: len(named)] for sentence in summary["warnings"]][-1] == named
 
@@ -522,18 +538,19 @@ def test_a_rule_with_nobody_to_compare(people):
         summary = audit(late, people["score"], positive="yes", **names).summary
     assert summary["settings"]["parities"] == ["demographic_parity"]
     assert summary["warnings"][-1] == (
-        "Equalized odds could not be measured: fewer than 2 groups have at least 2 rows of each outcome. "
+        "Equalized odds could not be measured: fewer than 2 groups have at least 30 rows of each outcome. "
         f"Too few rows: {'; '.join(lacking)}."
     )
     assert summary["scores"][0]["auc"]["left_out"] == ["birch", "cedar"]
     with pytest.raises(
-        ValueError, match=r"2 or more groups of at least 2 rows of each outcome under "
+        ValueError, match=r"2 or more groups of at least 30 rows of each outcome under "
     ) as error:
         audit(late, people["score"], positive="yes", parity=["demographic_parity", "equalized_odds"], **names)
-    assert str(error.value).endswith(f"equalized_odds, got 1. Too few rows: {'; '.join(lacking)}")
+    said = f"equalized_odds, got 1 (`min_rows` sets another number). Too few rows: {'; '.join(lacking)}"
+    assert str(error.value).endswith(said)
     alone = np.where(people.index == 0, "yew", "ash")
     with pytest.raises(
-        ValueError, match=r"under demographic_parity, got 1\. Too few rows: group 'yew', 1 row"
+        ValueError, match=r"under demographic_parity, got 1 .* Too few rows: group 'yew', 1 row"
     ):
         audit(None, people["score"], sensitive_features=alone, **QUICK)
 

@@ -425,7 +425,7 @@ def test_a_type_that_pyarrow_cannot_work_with(monkeypatch, tmp_path):
 )
 def test_missing_groups_and_labels(data, tmp_path):
     required = "must have a value in every row, got no value"
-    hint = ". Drop those rows or give them a group of their own"
+    hint = ". Drop those rows, or say what they are by --unknown exclude or --unknown group"
     with refused_rows(f"group column 'g' {required}", 3, 2, 4, hint):
         read(data, tmp_path)
     with refused_rows(f"label column 'y' {required}", 3, 2, 4):
@@ -443,8 +443,8 @@ def test_a_column_of_nulls(tmp_path):
 def test_a_measurement_is_no_group(tmp_path):
     rows = "".join(f"1,{i}\n" for i in range(201))
     with refused(
-        "…: group column 'g' must have at most 200 distinct values, got 201 in 201 rows: "
-        "cut a measured attribute into classes first"
+        "…: group column 'g' must have at most 200 distinct values, got 201 in 201 rows. "
+        "Name a measured attribute, such as age, with --ordered"
     ):
         read("s,g\n" + rows, tmp_path)
     assert len(read("s,g\n" + rows[: rows.rindex("1,")], tmp_path).groups["g"].cat.categories) == 200

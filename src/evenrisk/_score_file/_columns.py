@@ -16,6 +16,8 @@ from evenrisk._validation import MAX_GROUPS, NUMBER, listed, merged_in_float64
 FEW_COLUMNS = 12  # a header up to here is listed whole
 MAX_LABELS = 10_000  # values of a label, one of which is positive; beyond this it is a measurement
 PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")  # 02139 is a name
+ATTRIBUTE = ("group", "ordered", "probability")
+_UNKNOWN = ". Drop those rows, or say what they are by --unknown exclude or --unknown group"
 
 
 class TableError(ValueError):
@@ -25,16 +27,22 @@ class TableError(ValueError):
 class ColumnSpec(NamedTuple):
     """A column asked for."""
 
-    role: str  # "score", "group", "label" or "weight"
+    role: str  # "score", "group", "ordered", "probability", "label" or "weight"
     name: str
+    may_lack: bool = False  # whether a row may have no value
 
     def __str__(self) -> str:
         return f"{self.role} column {self.name!r}"
 
     @property
+    def is_attribute(self) -> bool:
+        """Whether it is part of the protected attribute."""
+        return self.role in ATTRIBUTE
+
+    @property
     def is_number(self) -> bool:
         """Whether its values must be numbers."""
-        return self.role in ("score", "weight")
+        return self.role not in ("group", "label")
 
 
 def check_column(spec: ColumnSpec, column: Any, positive: str | None) -> Any:
@@ -46,19 +54,25 @@ def check_column(spec: ColumnSpec, column: Any, positive: str | None) -> Any:
             return binary(spec, column, positive)
         if spec.role == "group":
             return names(spec, column)
-        return numbers(spec, column) if spec.role == "score" else weights(spec, column)
+        return weights(spec, column) if spec.role == "weight" else numbers(spec, column)
     except pa.ArrowException as error:  # pyarrow has no way to work with this type
         kind = f"values of type {column.type} ({error})"
         raise TableError(f"{spec} must be text, numbers or booleans, got {kind}") from error
 
 
 def numbers(spec: ColumnSpec, column: Any) -> np.ndarray:
-    """Return finite numbers; booleans are 0 and 1, text is parsed. Narrow floats stay narrow."""
+    """Return finite numbers; booleans are 0 and 1, text is parsed. Narrow floats stay narrow.
+
+    Where a row may have no value, that is NaN.
+    """
     value = _floats(spec, column)
     bad = ~np.isfinite(value)
+    if spec.may_lack and bad.any():
+        bad[bad] = [_word(each) is not None for each in _some(column, bad)]
     if bad.any():
         came = column[int(np.argmax(bad))].as_py()
-        refuse_rows(spec, "be finite numbers", quoted(came), bad, _number_hint(came))
+        hint = _number_hint(came) or (_UNKNOWN if spec.is_attribute and _word(came) is None else "")
+        refuse_rows(spec, "be finite numbers", quoted(came), bad, hint)
     if lost := merged_in_float64(value, lambda rows: _exact(column, rows)):
         raise TableError(f"{spec} must be numbers that differ in float64 too, got {lost}")
     return value
@@ -76,14 +90,17 @@ def weights(spec: ColumnSpec, column: Any) -> np.ndarray:
 
 
 def names(spec: ColumnSpec, column: Any, most: int = MAX_GROUPS) -> tuple[np.ndarray, list[str]]:
-    """Return the code of each row among the sorted distinct values, and those as text; none is missing."""
+    """Return the code of each row among the sorted distinct values, and those as text.
+
+    A row without a value is −1 where it may have none, and an error elsewhere.
+    """
     code, values = _encoded(spec, column, most)
     text = _as_text(values)
     known = sorted({name for name in text if name is not None})
     place = {name: i for i, name in enumerate(known)}
     code = np.array([-1 if name is None else place[name] for name in text] + [-1], dtype=np.int32)[code]
-    if (code < 0).any():
-        hint = ". Drop those rows or give them a group of their own" if spec.role == "group" else ""
+    if (code < 0).any() and not spec.may_lack:
+        hint = _UNKNOWN if spec.is_attribute else ""
         refuse_rows(spec, "have a value in every row", "no value", code < 0, hint)
     return code, known
 
@@ -128,10 +145,15 @@ def _floats(spec: ColumnSpec, column: Any) -> np.ndarray:
 
 def _exact(column: Any, rows: np.ndarray) -> list[Any]:
     """Return the numbers of some rows to their last digit."""
+    return [Decimal(value.strip()) if isinstance(value, str) else value for value in _some(column, rows)]
+
+
+def _some(column: Any, rows: np.ndarray) -> list[Any]:
+    """Return the values of some rows (a mask)."""
     import pyarrow as pa
 
-    values = _decoded(column).filter(pa.array(rows)).to_pylist()
-    return [Decimal(value.strip()) if isinstance(value, str) else value for value in values]
+    found: list[Any] = _decoded(column).filter(pa.array(rows)).to_pylist()
+    return found
 
 
 def _parsed(column: Any) -> Any:
@@ -175,7 +197,7 @@ def _encoded(spec: ColumnSpec, column: Any, most: int) -> tuple[np.ndarray, list
     code = column.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     used = np.flatnonzero(np.bincount(code + 1, minlength=len(values) + 1)[1:])
     if len(used) > most:
-        hint = ": cut a measured attribute into classes first" if spec.role == "group" else ""
+        hint = ". Name a measured attribute, such as age, with --ordered" if spec.role == "group" else ""
         came = f"{len(used):,} in {len(code):,} rows"
         raise TableError(f"{spec} must have at most {most:,} distinct values, got {came}{hint}")
     place = np.full(len(values) + 1, -1, dtype=np.int32)
@@ -260,10 +282,14 @@ def refuse_rows(spec: ColumnSpec, required: str, came: str, bad: np.ndarray, hin
 
 
 def refuse_twice(specs: Sequence[ColumnSpec]) -> None:
-    """Refuse a column asked for twice in one role."""
-    for i, spec in enumerate(specs):
-        if spec in specs[:i]:
-            raise TableError(f"{spec.role} columns must differ, got {spec.name!r} twice")
+    """Refuse a column asked for twice in one role, or in two roles of the attribute."""
+    seen: dict[str, ColumnSpec] = {}
+    for spec in specs:
+        kind = "attribute" if spec.is_attribute else spec.role
+        other = seen.setdefault(f"{kind} {spec.name}", spec)
+        if other is not spec:
+            as_both = "twice" if other == spec else f"as {other.role} and as {spec.role}"
+            raise TableError(f"{spec.role} columns must differ, got {spec.name!r} {as_both}")
 
 
 def positions(header: Sequence[str], specs: Sequence[ColumnSpec]) -> dict[str, int]:

@@ -17,7 +17,7 @@ are those of the rows that count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -119,6 +119,8 @@ class Comparison:
     @property
     def is_plain(self) -> bool:
         """Whether it says nothing: the groups that occur, each compared with every other."""
+        if self.ordered is not False or self.reference is not None:  # which may be arrays
+            return False
         return replace(self, min_rows=self.min_rows or None) == Comparison()
 
 
@@ -395,7 +397,8 @@ def _asked_cuts(asked: Comparison, titles: list[str]) -> dict[int, Any]:
         return dict.fromkeys(range(len(titles)), N_CUTS)
     given = asked.ordered
     if not isinstance(given, Mapping):
-        given = dict.fromkeys([given] if isinstance(given, (str, int)) else given, N_CUTS)
+        one = isinstance(given, str) or not isinstance(given, Iterable)
+        given = dict.fromkeys([given] if one else given, N_CUTS)
     found: dict[int, Any] = {}
     for column, cuts in given.items():
         place = _place("ordered", column, titles)
@@ -415,8 +418,10 @@ def _place(argument: str, column: Any, titles: list[str]) -> int:
     """Return the place of a column that goes by its name or by its place."""
     if column in titles:
         return titles.index(column)
-    is_place = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
-    if is_place and 0 <= column < len(titles):
+    is_number = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+    if is_number and str(column) in titles:  # the names of a frame's columns may be numbers
+        return titles.index(str(column))
+    if is_number and 0 <= column < len(titles):
         return int(column)
     known = listed([title or place for place, title in enumerate(titles)], 12)
     raise ArgumentError(argument, f"must name columns of the attribute ({known}), got {column!r:.60}")
@@ -563,7 +568,7 @@ def _soft_groups(columns: list[tuple[str, Any]], asked: Comparison, rows: _Rows)
         worst = share[bad[0]][(share[bad[0]] < 0) | (share[bad[0]] > 1)][0]
         raise ArgumentError(rows.name, f"must be probabilities from 0 to 1, got {worst:g} in row {bad[0]}")
     total = known.sum(axis=1)
-    off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
+    off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE + TIE)
     if len(off):
         raise ArgumentError(
             rows.name,
@@ -617,5 +622,8 @@ def _compared_shares(
 
 def _resolved(asked: Comparison, found: Groups) -> Comparison:
     """Return the comparison with the cuts that were chosen, so that other rows can be cut alike."""
-    cuts = {each.name: list(each.cuts) for each in found.attributes or () if each.cuts}
+    attributes = found.attributes or ()
+    cuts: dict[Any, list[float]] = {each.name: list(each.cuts) for each in attributes if each.cuts}
+    if len(attributes) == 1 and "" in cuts:  # other rows' column may have a name
+        cuts = {0: cuts[""]}
     return replace(asked, ordered=cuts) if cuts else asked

@@ -25,7 +25,13 @@ _OPTIONS = {
     "threshold": "--threshold",
     "level": "--level",
     "n_resamples": "--level is too high: the number of resamples",
+    "reference": "--reference",
+    "ordered": "--cut",
+    "min_rows": "--min-rows",
+    "min_share": "--min-share",
+    "probabilities": "--probability",
 }
+COLUMNS = ("crossed", "each", "each-and-crossed")
 
 
 class RuleName(click.Choice):
@@ -47,13 +53,68 @@ class RuleName(click.Choice):
 @click.option(
     "--score", "scores", required=True, multiple=True, metavar="COL", help="Score column; repeatable."
 )
+@click.option("--group", "groups", multiple=True, metavar="COL", help="Group column; repeatable.")
 @click.option(
-    "--group",
-    "groups",
-    required=True,
+    "--ordered",
     multiple=True,
     metavar="COL",
-    help="Group column; several are crossed.",
+    help="Column of a measurement, such as age: people up to each of ten quantiles against those over it; "
+    "repeatable.",
+)
+@click.option(
+    "--cut",
+    "cuts",
+    nargs=2,
+    multiple=True,
+    type=(str, float),
+    metavar="COL VALUE",
+    help="Cut a column of a measurement here instead; repeatable.",
+)
+@click.option(
+    "--probability",
+    "probabilities",
+    multiple=True,
+    metavar="COL",
+    help="Column with the probability that a person belongs to the group of its name; one for every group.",
+)
+@click.option(
+    "--columns",
+    type=click.Choice(COLUMNS),
+    default="crossed",
+    show_default=True,
+    help="What several group columns are.",
+)
+@click.option(
+    "--against",
+    type=click.Choice(("every", "rest")),
+    default="every",
+    show_default=True,
+    help="Whom a group is compared with: every other group, or all others together.",
+)
+@click.option(
+    "--reference",
+    "references",
+    multiple=True,
+    metavar="GROUP",
+    help="Group that all others are compared with instead; COL=GROUP where there are several columns.",
+)
+@click.option(
+    "--unknown",
+    type=click.Choice(("error", "exclude", "group")),
+    default="error",
+    show_default=True,
+    help="What people without a value are.",
+)
+@click.option(
+    "--min-rows",
+    type=click.IntRange(0),
+    help="Groups with fewer rows are listed and not compared.  [default: 30]",
+)
+@click.option(
+    "--min-share",
+    type=float,
+    default=0.0,
+    help="Groups with a smaller share of the people are listed and not compared.",
 )
 @click.option("--label", metavar="COL", help="Outcome column, with two values.")
 @click.option("--positive", metavar="VALUE", help="The positive outcome.  [default: the greater of two]")
@@ -107,6 +168,7 @@ def audit(file: str, html: Path | None, json: Path | None, **asked: Any) -> int:
         raise click.UsageError("--strict needs --max-gap")
     if asked["positive"] is not None and asked["label"] is None:
         raise click.UsageError("--positive needs --label")
+    _refuse_attributes(asked)
     console = Console(stderr=True)
     with console.status(escape(f"auditing {named(file)}")) if console.is_terminal else nullcontext():
         report = _report(file, asked)
@@ -128,13 +190,15 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
     import warnings
 
     from evenrisk._score_file import read_table
-    from evenrisk._validation import ArgumentError
+    from evenrisk._validation import ArgumentError, shown
     from evenrisk.exceptions import SmallCellWarning
     from evenrisk.report import audit as audit_scores
 
-    columns = {name: asked[name] for name in ("scores", "groups", "label", "positive", "weight")}
+    names = ("scores", "groups", "probabilities", "label", "positive", "weight")
+    columns = {name: asked[name] for name in names}
+    columns["ordered"] = [*asked["ordered"], *dict.fromkeys(name for name, _ in asked["cuts"])]
     try:
-        table = read_table(file, **columns)
+        table = read_table(file, **columns, may_lack=asked["unknown"] != "error")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallCellWarning)  # printed with the verdict
             report = audit_scores(
@@ -143,6 +207,7 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
                 sensitive_features=table.groups,
                 sample_weight=table.weight,
                 parity=list(dict.fromkeys(asked["parities"])) or None,
+                comparison=_comparison(asked),
                 threshold=asked["threshold"],
                 level=asked["level"],
                 favourable=asked["favourable"],
@@ -151,7 +216,8 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
                 max_gap=asked["max_gap"],
             )
     except ArgumentError as error:
-        option = _OPTIONS.get(error.argument, f"`{error.argument}`")
+        options = _OPTIONS | {"sensitive_features": shown(_attribute_options(asked))}
+        option = options.get(error.argument, f"`{error.argument}`")
         raise BadInput(f"{option} {error.problem}") from error
     except ValueError as error:
         raise BadInput(str(error)) from error
@@ -162,6 +228,63 @@ def _report(file: str, asked: dict[str, Any]) -> Any:
     if table.label_words and asked["positive"] is None:
         report.summary["warnings"][:0] = _guess_warnings(table.label_words)
     return report
+
+
+def _refuse_attributes(asked: dict[str, Any]) -> None:
+    """Refuse options of the attribute that do not go together."""
+    options = ("groups", "ordered", "cuts", "probabilities")
+    if not any(asked[name] for name in options):
+        raise click.UsageError("Missing option '--group' (or --ordered, --cut or --probability)")
+    given = [name for name in (*options[:3], "columns") if asked[name] not in ((), "crossed")]
+    if asked["probabilities"] and given:
+        other = {"groups": "--group", "cuts": "--cut"}.get(given[0], f"--{given[0]}")
+        raise click.UsageError(f"--probability must not go with {other}")
+    both = sorted({name for name, _ in asked["cuts"]} & set(asked["ordered"]))
+    if both:
+        raise click.UsageError(f"--ordered must not go with --cut for the same column, got {named(both[0])}")
+
+
+def _attribute_options(asked: dict[str, Any]) -> str:
+    """Return the option that names the attribute's columns, for messages."""
+    if asked["probabilities"]:
+        return "--probability"
+    if asked["groups"]:
+        return "--group"
+    return "--ordered" if asked["ordered"] else "--cut"
+
+
+def _comparison(asked: dict[str, Any]) -> Any:
+    """Return who is compared with whom."""
+    from evenrisk import Comparison
+    from evenrisk._validation import N_CUTS
+
+    ordered: dict[str, Any] = dict.fromkeys(asked["ordered"], N_CUTS)
+    for name, value in asked["cuts"]:
+        ordered.setdefault(name, []).append(value)
+    return Comparison(
+        columns=asked["columns"].replace("-", " "),
+        against=asked["against"],
+        reference=_reference(asked["references"], asked["groups"]),
+        unknown=asked["unknown"],
+        min_rows=asked["min_rows"],
+        min_share=asked["min_share"],
+        ordered=ordered or False,
+        probabilities=bool(asked["probabilities"]),
+    )
+
+
+def _reference(references: tuple[str, ...], groups: tuple[str, ...]) -> Any:
+    """Return the reference group, or one of each column where GROUP is COL=GROUP."""
+    titles = [*groups, " × ".join(groups)]
+    split = [text.partition("=") for text in references]
+    found = {column: group for column, sign, group in split if sign and column in titles}
+    if len(found) == len(references):
+        return found or None
+    if len(references) > 1:
+        raise click.UsageError(
+            "--reference must be COL=GROUP, each with another --group column, where it is given several times"
+        )
+    return references[0]
 
 
 def _guess_warnings(label_words: tuple[str, str]) -> list[str]:

@@ -114,7 +114,14 @@ class Band:
     def max_gap(self) -> Interval:
         """The max gap with its interval, read off the band."""
         low, high = self.gap_by_stratum
-        return Interval(float(np.abs(self.gap).max()), float(low.max()), float(high.max()))
+        largest = max(float(_largest(self._rates[:, a] - self._rates[:, b]).max()) for a, b in self._compared)
+        return Interval(largest, float(low.max()), float(high.max()))
+
+    @cached_property
+    def gap_by_pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end of the largest gap over all thresholds, by stratum and pair, (h, p) each."""
+        gap = np.stack([_largest(self._rates[:, a] - self._rates[:, b]) for a, b in self._compared], axis=1)
+        return np.maximum(gap - self.half_width, 0.0), np.minimum(gap + self.half_width, 1.0)
 
     def __repr__(self) -> str:
         gap = self.max_gap

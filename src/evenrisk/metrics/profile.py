@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenrisk._validation import (
+    ArgumentError,
     Comparison,
     check_choice,
     check_fraction,
@@ -129,6 +130,80 @@ class ThresholdProfile:
         at = int((np.abs(rates[first] - rates[second]) >= self.max_gap - 1e-12).argmax())
         a, b = first[at], second[at]
         return (self.groups[a], self.groups[b]) if rates[a] >= rates[b] else (self.groups[b], self.groups[a])
+
+    @cached_property
+    def gap_by_pair(self) -> np.ndarray:
+        """The largest gap over all thresholds of each of `pairs`, by stratum (h, q)."""
+        largest = [np.abs(self.rates[:, a] - self.rates[:, b]).max(axis=1) for a, b in self.pairs]
+        return np.stack(largest, axis=1)
+
+    @cached_property
+    def rows_by_group(self) -> np.ndarray:
+        """Rows of each of `groups`, by stratum (h, k); to expect, where they are probabilities."""
+        return self._rows.union_sizes().reshape(len(self.parity.strata), -1)
+
+    @property
+    def attribute_of_pair(self) -> tuple[str, ...]:
+        """The attribute that each of `pairs` compares (q,), by its name in `by_attribute`."""
+        names, compared = list(self.by_attribute), self._rows.compared
+        if compared is None:
+            return tuple(names * len(self.pairs))
+        return tuple(names[place] for place in compared.owner)
+
+    @cached_property
+    def gap_by_attribute(self) -> dict[str, np.ndarray]:
+        """The gap of each attribute in the worst stratum at every threshold (m,), by its name."""
+        of_pair = np.array(self.attribute_of_pair)
+        return {
+            name: np.asarray(gaps(self.rates, self.pairs[of_pair == name])).max(axis=0)
+            for name in self.by_attribute
+        }
+
+    @cached_property
+    def gap_by_cut(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Cuts of each ordered attribute (q,), and the largest gap at each of them (q,), by its name.
+
+        The gap is that over all thresholds in the worst stratum.
+        """
+        compared = self._rows.compared
+        every = [] if compared is None else [compared.cuts(i) for i in range(len(compared.attributes))]
+        of_pair, largest = np.array(self.attribute_of_pair), self.gap_by_pair.max(axis=0)
+        return {
+            name: (
+                np.array(cuts),
+                largest[of_pair == name][: len(cuts)],
+            )  # a last pair may be of unknown values
+            for name, cuts in zip(self.by_attribute, every, strict=False)
+            if cuts
+        }
+
+    def cut_band(self, band: Band) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return the lower and the upper end of `gap_by_cut` (q,) each, by the attribute's name.
+
+        Parameters
+        ----------
+        band : Band
+            Of this profile.
+
+        Returns
+        -------
+        dict of str to (ndarray, ndarray)
+            Both ends; they hold at all cuts at once.
+        """
+        same = len(band.thresholds) == len(self.thresholds) and len(band.pairs) == len(self.pairs)
+        if not same or abs(band.max_gap.value - self.max_gap) > 1e-9:
+            raise ArgumentError("band", f"must be of this profile, {self!r}, got {band!r}")
+        of_pair = np.array(self.attribute_of_pair)
+        ends = [end.max(axis=0) for end in band.gap_by_pair]
+        return {
+            name: (ends[0][of_pair == name][: len(cuts)], ends[1][of_pair == name][: len(cuts)])
+            for name, (cuts, _) in self.gap_by_cut.items()
+        }
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every group is compared with every other, and nobody is left out."""
+        return self._rows.compared is None
 
     @cached_property
     def by_attribute(self) -> dict[str, ThresholdProfile]:

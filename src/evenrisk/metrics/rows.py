@@ -96,16 +96,50 @@ class Compared:
         known = [self.used[code] & (code >= 0) for code, _ in self.members(weight)]
         return np.where(np.logical_or.reduce(known), weight, 0.0)
 
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The place of the attribute that each comparison is of (q,)."""
+        every = self._owners()
+        return every if self.kept is None else every[self.kept]
+
+    def _owners(self) -> np.ndarray:
+        """Return the same of all comparisons, those that are not made too."""
+        n = [len(Contrasts.of_attribute(each).pairs) for each in self.attributes]
+        return np.repeat(np.arange(len(n)), n)
+
+    def cuts(self, place: int) -> tuple[float, ...]:
+        """Return the cuts of an attribute that are made; of one that has groups, none."""
+        cuts = self.attributes[place].cuts
+        if self.kept is None:
+            return cuts
+        kept = self.kept[self._owners() == place]  # a last comparison may be of unknown values
+        return tuple(cut for cut, is_kept in zip(cuts, kept, strict=False) if is_kept)
+
     def only(self, place: int) -> Compared:
         """Return one of the attributes, with all of its comparisons that are made."""
-        kept = self.kept
-        if kept is not None:
-            n = [len(Contrasts.of_attribute(each).pairs) for each in self.attributes]
-            start = sum(n[:place])
-            kept = kept[start : start + n[place]]
-        return replace(
-            self, attributes=(self.attributes[place],), classes=self.classes[:, [place]], kept=kept
-        )
+        return self.of_places([place])
+
+    def of_places(self, places: list[int]) -> Compared:
+        """Return some of the attributes, with all of their comparisons that are made."""
+        kept = None if self.kept is None else self.kept[np.isin(self._owners(), places)]
+        attributes = tuple(self.attributes[i] for i in places)
+        return replace(self, attributes=attributes, classes=self.classes[:, places], kept=kept)
+
+    def where(self, enough: np.ndarray) -> Compared | None:
+        """Return the comparisons of classes that are large `enough` (c,); None if there are none.
+
+        The classes of an ordered attribute stay: what is compared of it are unions of them.
+        """
+        assert self.kept is None
+        attributes, places = list(self.attributes), []
+        for place, (each, start) in enumerate(zip(self.attributes, self.first, strict=False)):
+            if not each.cuts:
+                each = replace(each, compared=each.compared & enough[start : start + len(each.names)])
+                attributes[place] = each
+            gone = each.reference is not None and not each.compared[each.reference]
+            if np.count_nonzero(each.compared) > 1 and not gone:
+                places.append(place)
+        return replace(self, attributes=tuple(attributes)).of_places(places) if places else None
 
 
 @dataclass(frozen=True)
@@ -183,6 +217,12 @@ class ScoredRows:
             sum(inside[code] * weight for code, weight in self.members()), self.contrasts.names[u]
         )
 
+    def of_name(self, name: str) -> ScoredRows:
+        """Return the rows of a class or a union, by its name."""
+        if name in self.groups:
+            return self.of_class(self.groups.index(name))
+        return self.of_union(self.contrasts.names.index(name))
+
     def _part(self, weight: Any, name: str) -> ScoredRows:
         kept = np.flatnonzero(weight > 0)
         mine = self.take(kept)
@@ -231,6 +271,30 @@ class ScoredRows:
             compared=None if self.compared is None else self.compared.take(kept),
         )
 
+    def at_least(self, n: int) -> ScoredRows | None:
+        """Return the rows with the comparisons of `n` rows or more in every stratum; None if there are none.
+
+        A class with fewer takes part in no comparison, and no cut with fewer on one of its sides is made.
+        """
+        enough = self.cell_sizes().min(axis=0) >= n
+        if self.compared is None:
+            return self if enough.all() else self.among(enough) if np.count_nonzero(enough) > 1 else None
+        compared = self.compared.where(enough)
+        if compared is None:
+            return None
+        rows = self._comparing(compared)
+        sizes = rows.union_sizes().reshape(len(self.parity.strata), -1).min(axis=0)
+        kept = (sizes[compared.contrasts.pairs] >= n).all(axis=1)
+        if kept.all():
+            return rows
+        places = np.unique(compared.owner[kept]).tolist()
+        return self._comparing(replace(compared, kept=kept).of_places(places)) if places else None
+
+    def _comparing(self, compared: Compared) -> ScoredRows:
+        """Return the same rows, with these attributes compared."""
+        names = tuple(name for each in compared.attributes for name in each.names)
+        return replace(self, groups=names, compared=compared)
+
     def among(self, groups: np.ndarray) -> ScoredRows:
         """Return the rows of some groups (a mask (c,)), as if the others were not there."""
         kept = self.take(groups[self.group])
@@ -252,21 +316,23 @@ class ScoredRows:
         """Return the same rows, one of several attributes compared."""
         assert self.compared is not None
         only = self.compared.only(place)
-        (attribute,) = only.attributes
-        return replace(self, groups=attribute.names, title=attribute.name, compared=only)
+        return replace(self._comparing(only), title=only.attributes[0].name)
 
     def under(self, parity: str | Parity) -> ScoredRows:
         """Return the same rows, compared by another rule."""
         return replace(self, parity=check_parity(parity))
 
-    def union_sizes(self) -> np.ndarray:
-        """Return the rows, to expect where groups are soft, of everything that is compared (h·u,)."""
+    def cell_sizes(self) -> np.ndarray:
+        """Return the rows, to expect where groups are soft, of every class in each stratum (h, c)."""
         rows = np.zeros(self.n_cells)
         ones = replace(self, weight=np.ones(len(self.weight)))
         for code, share in ones.cells():
             rows += np.bincount(code[code >= 0], share[code >= 0], minlength=self.n_cells)
-        unions = self.contrasts.unions
-        return (rows.reshape(len(self.parity.strata), -1) @ unions.T).ravel()
+        return rows.reshape(len(self.parity.strata), -1)
+
+    def union_sizes(self) -> np.ndarray:
+        """Return the same of everything that is compared (h·u,)."""
+        return (self.cell_sizes() @ self.contrasts.unions.T).ravel()
 
     def union_names(self) -> list[str]:
         """Return the names of everything that is compared, for messages."""

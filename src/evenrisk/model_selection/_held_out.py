@@ -315,7 +315,9 @@ def _as_given(sensitive_features: Any, groups: Groups, *comparisons: Comparison)
     import pandas as pd
 
     columns = group_columns(sensitive_features)
-    return pd.DataFrame({title or place: column for place, (title, column) in enumerate(columns)})
+    if len(columns) == 1 and not columns[0][0]:  # a name that it came without would be a new one
+        return columns[0][1]
+    return pd.DataFrame(dict(columns))
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Displays: they draw what was measured elsewhere."""
 
 from evenrisk.plots._draw import COLORS, DASHES, MARKERS
+from evenrisk.plots.gap_by_cut import GapByCutDisplay
 from evenrisk.plots.parity_curve import ParityCurveDisplay
 from evenrisk.plots.price_of_blindness import PriceOfBlindnessDisplay
 from evenrisk.plots.repair_plane import RepairPlaneDisplay
@@ -11,6 +12,7 @@ __all__ = [
     "COLORS",
     "DASHES",
     "MARKERS",
+    "GapByCutDisplay",
     "ParityCurveDisplay",
     "PriceOfBlindnessDisplay",
     "RepairPlaneDisplay",

@@ -9,16 +9,20 @@ from evenrisk.metrics import Band, NoiseFloor, ThresholdProfile, threshold_profi
 from evenrisk.plots import _draw
 
 if TYPE_CHECKING:
+    from evenrisk._validation import Comparison
     from evenrisk.parity import Parity
 
 X_LABELS = {"threshold": "threshold on the risk score", "selection_rate": "share of people selected"}
 CHANCE = "max gap by chance: mean to 95 % point"
+MOST_NAMED = 3  # groups that are not compared, in the legend
 
 
 class ParityCurveDisplay:
     """The gap between groups against the threshold, or against the share of people selected.
 
-    Where the rule has several strata, the worst one at each threshold, so that the curve's top is `max_gap`.
+    Where the rule has several strata, or several attributes are compared, the worst at each threshold, so
+    that the curve's top is `max_gap`. The legend names groups that are too small to be compared, and says how
+    many people's values are not known.
 
     Parameters
     ----------
@@ -30,7 +34,9 @@ class ParityCurveDisplay:
     Attributes
     ----------
     line_ : matplotlib Line2D
-        The curve.
+        The curve; the first of several.
+    lines_ : list of matplotlib Line2D
+        The curve, or one for each attribute.
     band_ : matplotlib PolyCollection or None
         The shaded region of the band.
     ax_ : matplotlib Axes
@@ -51,6 +57,7 @@ class ParityCurveDisplay:
         *,
         sensitive_features: Any,
         parity: str | Parity = "demographic_parity",
+        comparison: str | Comparison = "crossed",
         sample_weight: Any = None,
         level: float | None = None,
         random_state: Any = None,
@@ -65,7 +72,7 @@ class ParityCurveDisplay:
 
         Parameters
         ----------
-        y_true, y_score, sensitive_features, parity, sample_weight, pos_label
+        y_true, y_score, sensitive_features, parity, comparison, sample_weight, pos_label
             As in :func:`evenrisk.metrics.threshold_profile`.
         level : float, default=None
             Measure the band of this level too (``profile.band(level)``) and draw it.
@@ -80,7 +87,7 @@ class ParityCurveDisplay:
         noise_floor : NoiseFloor or bool, default=None
             As in `plot`; True measures it here.
         **kwargs
-            As in `plot`: `x`, and what matplotlib's ``plot`` takes.
+            As in `plot`: `x`, `by_attribute`, and what matplotlib's ``plot`` takes.
 
         Returns
         -------
@@ -114,6 +121,7 @@ class ParityCurveDisplay:
             y_score,
             sensitive_features=sensitive_features,
             parity=parity,
+            comparison=comparison,
             sample_weight=sample_weight,
             pos_label=pos_label,
         )
@@ -145,7 +153,7 @@ class ParityCurveDisplay:
         y : array-like of shape (n,) or None
             Labels.
         sensitive_features : array-like of shape (n,) or (n, m)
-            The group of each row.
+            The group of each row, in one column or several.
         name : str, default=None
             Label of the curve; the class name of the estimator if None.
         **kwargs
@@ -168,6 +176,7 @@ class ParityCurveDisplay:
         band: Band | None = None,
         noise_floor: NoiseFloor | None = None,
         x: str = "threshold",
+        by_attribute: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Draw the curve.
@@ -186,6 +195,8 @@ class ParityCurveDisplay:
             The threshold, or the share of people above it. Thresholds make steps; shares between those that a
             threshold can give are had by selecting some of a tied block at random, which makes straight lines
             (every signed gap is linear there, so the worst gap is nowhere above its line).
+        by_attribute : bool, default=False
+            Draw one curve for each attribute, instead of the worst of all; without a band.
         **kwargs
             Passed to matplotlib's ``plot``.
 
@@ -195,6 +206,11 @@ class ParityCurveDisplay:
             The display.
         """
         check_choice("x", x, tuple(X_LABELS))
+        if by_attribute and band is not None:
+            raise ValueError(
+                f"`band` must be None with by_attribute=True, got {band!r}: draw the profiles of "
+                "`profile.by_attribute` one by one, each with its own band"
+            )
         self._check(band, noise_floor)
         self.ax_ = ax = _draw.axes(ax)
         self.figure_ = ax.figure
@@ -204,22 +220,46 @@ class ParityCurveDisplay:
         state.x = x
         if noise_floor is not None:
             ax.axhspan(noise_floor.mean, noise_floor.p95, color="#d9d9d9", lw=0, label=CHANCE)
-        number = sum(line.get_gid() == "gap" for line in ax.lines)
-        style = {
-            "color": _draw.COLORS[number % len(_draw.COLORS)],
-            "linestyle": _draw.DASHES[number % len(_draw.DASHES)],
-            "linewidth": 1.8,
-            "label": _draw.literal(self._label(self.name if name is None else name)),
-            "gid": "gap",
-            "drawstyle": "steps-post" if x == "threshold" else "default",
-        } | _draw.full_names(kwargs)
-        (self.line_,) = ax.plot(*_closed(x, *self._across(x, self.profile.worst_gap)), **style)
+        name = self.name if name is None else name
+        curves = {self._label(name): self.profile.worst_gap}
+        if by_attribute:
+            parts = self.profile.gap_by_attribute.items()
+            curves = {_labelled(part, f"max gap {gap.max():.2f}", name): gap for part, gap in parts}
+        self.lines_ = [self._draw_gap(gap, label, x, kwargs) for label, gap in curves.items()]
+        self.line_ = self.lines_[0]
+        self._list_not_compared()
         self.band_ = None if band is None else self._shade(band, x)
         tops = [self.profile.max_gap]
         tops += [] if noise_floor is None else [noise_floor.p95]
         tops += [] if band is None else [band.max_gap.high]
         self._frame(x, max(tops))
         return self
+
+    def _draw_gap(self, gap: Any, label: str, x: str, kwargs: dict[str, Any]) -> Any:
+        """Draw one curve in the next colour and dash."""
+        number = sum(line.get_gid() == "gap" for line in self.ax_.lines)
+        style = {
+            "color": _draw.COLORS[number % len(_draw.COLORS)],
+            "linestyle": _draw.DASHES[number % len(_draw.DASHES)],
+            "linewidth": 1.8,
+            "label": _draw.literal(label),
+            "gid": "gap",
+            "drawstyle": "steps-post" if x == "threshold" else "default",
+        } | _draw.full_names(kwargs)
+        return self.ax_.plot(*_closed(x, *self._across(x, gap)), **style)[0]
+
+    def _list_not_compared(self) -> None:
+        """Say in the legend who is in no comparison."""
+        small = [f"{name} ({rows:,})" for name, rows in self.profile.left_out.items()]
+        unknown = [f"{name} unknown ({rows:,})" for name, rows in self.profile.unknown.items()]
+        if not (small or unknown):
+            return
+        names = [*small[:MOST_NAMED], *unknown[:MOST_NAMED]]
+        more = len(small) + len(unknown) - len(names)
+        text = f"not compared, rows: {', '.join(names)}{f' and {more} more' if more else ''}"
+        label = _draw.literal(text)
+        if label not in self.ax_.get_legend_handles_labels()[1]:
+            self.ax_.plot([], [], linestyle="none", label=label)
 
     def _check(self, band: Any, noise_floor: Any) -> None:
         """Refuse what is no band of this profile and no noise floor."""
@@ -272,7 +312,14 @@ class ParityCurveDisplay:
         label = f"max gap {self.profile.max_gap:.2f}"
         if len(self.profile.parity.strata) > 1:
             label += f", {self.profile.worst_stratum}"
+        if not self.profile.is_plain and len(self.profile.pairs) > 1:
+            label += ", {} against {}".format(*self.profile.worst_groups)
         return f"{name} ({label})" if name else label
+
+
+def _labelled(attribute: str, label: str, name: str | None) -> str:
+    """Return the name of an attribute's curve, and its largest value."""
+    return f"{name}, {attribute} ({label})" if name else f"{attribute} ({label})"
 
 
 def _closed(x: str, where: Any, *curves: Any) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from evenrisk.metrics import RiskDistribution, risk_distribution
 from evenrisk.plots._draw import COLORS, DASHES, axes, headroom, literal, positive_label, scores
 
 if TYPE_CHECKING:
+    from evenrisk._validation import Comparison
     from evenrisk.parity import Parity
 
 
@@ -41,6 +42,7 @@ class RiskDistributionDisplay:
         *,
         sensitive_features: Any,
         parity: str | Parity = "demographic_parity",
+        comparison: str | Comparison = "crossed",
         sample_weight: Any = None,
         n_bins: int = 40,
         pos_label: Any = None,
@@ -51,7 +53,7 @@ class RiskDistributionDisplay:
 
         Parameters
         ----------
-        y_true, y_score, sensitive_features, parity, sample_weight, n_bins, pos_label
+        y_true, y_score, sensitive_features, parity, comparison, sample_weight, n_bins, pos_label
             As in :func:`evenrisk.metrics.risk_distribution`.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure if None.
@@ -68,6 +70,7 @@ class RiskDistributionDisplay:
             y_score,
             sensitive_features=sensitive_features,
             parity=parity,
+            comparison=comparison,
             sample_weight=sample_weight,
             n_bins=n_bins,
             pos_label=pos_label,
@@ -89,7 +92,7 @@ class RiskDistributionDisplay:
         y : array-like of shape (n,) or None
             Labels.
         sensitive_features : array-like of shape (n,) or (n, m)
-            The group of each row.
+            The group of each row, in one column or several.
         **kwargs
             As in `from_predictions`.
 

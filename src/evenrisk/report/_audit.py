@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenrisk._files import write_text
-from evenrisk._validation import SmallCellWarning, check_choice, check_fraction, check_number, shown
+from evenrisk._validation import (
+    Comparison,
+    SmallCellWarning,
+    check_choice,
+    check_fraction,
+    check_number,
+    shown,
+)
 from evenrisk.metrics import generator
 from evenrisk.report import words
-from evenrisk.report.inputs import check_data, comparisons, small_cells
+from evenrisk.report.inputs import about_attributes, check_data, rules_compared, small_cells
 from evenrisk.report.page import to_fragment, to_html
 from evenrisk.report.summary import DEFAULT_LIMITS, AuditSettings, summarise
 
@@ -185,6 +192,7 @@ def audit(
     sensitive_features: Any,
     sample_weight: Any = None,
     parity: Any = None,
+    comparison: str | Comparison = "crossed",
     threshold: float | None = None,
     level: float = 0.95,
     favourable: str = "high",
@@ -204,11 +212,14 @@ def audit(
         Scores: probabilities, percentages, raw scores, any finite numbers; several columns are shown on one
         page.
     sensitive_features : array-like of shape (n,) or (n, m)
-        The group of each row; several columns are crossed.
+        The group of each row, in one column or several.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row.
     parity : str, Parity, list of them or None, default=None
         The rules to measure by. None is demographic parity, and equalized odds too where outcomes are given.
+    comparison : str or Comparison, default="crossed"
+        Which groups are compared, as in :func:`~evenrisk.metrics.threshold_profile`. What has fewer than 30
+        rows, or ``Comparison(min_rows=...)``, in an outcome that a rule looks at is listed and not compared.
     threshold : float, default=None
         The cut-off in use, read in the precision of the scores. None is 0.5 where all scores lie in [0, 1],
         and the median score where some do not, or where all lie so close together that 0.5 hardly parts
@@ -236,9 +247,10 @@ def audit(
 
     Notes
     -----
-    A rule leaves out a group that has fewer than 2 rows in a cell that it compares: the rate of one person
-    is 0 or 1 and would set every gap. The group is named with its rows and its rates, and the others are
-    compared as if it were not there. A group of 2 to 29 rows is compared, and named as small.
+    A rule leaves out a group that has fewer than 30 rows in a cell that it compares, because a rate of so few
+    is mostly noise and would set every gap. The group is named with its rows and its rates, and the others
+    are compared as if it were not there. ``Comparison(min_rows=...)`` sets another number. A group that is
+    compared and has fewer than 30 rows is named as small.
 
     Examples
     --------
@@ -271,11 +283,13 @@ def audit(
         n_resamples=enough if n_resamples is None else n_resamples,
         n_permutations=enough if n_permutations is None else n_permutations,
     )
-    data = check_data(y_true, y_score, sensitive_features, sample_weight, positive)
-    compared, missing = comparisons(data, parity)
+    data = check_data(y_true, y_score, sensitive_features, sample_weight, positive, comparison)
+    compared, missing = rules_compared(data, parity)
     small = small_cells(data, compared)
     guess = [f"{data.guess}."] if data.guess else []
-    summary = summarise(data, compared, settings, [*guess, *small, *missing])
+    summary = summarise(
+        data, compared, settings, [*guess, *about_attributes(data, compared), *small, *missing]
+    )
     if data.guess:
         warnings.warn(data.guess, UserWarning, stacklevel=2)
     if small:

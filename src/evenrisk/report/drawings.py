@@ -82,10 +82,11 @@ class Plot:
     y_ticks: list[dict[str, Any]] = field(default_factory=list)
     height: float = HEIGHT
     line: str | None = None  # where the threshold is
-    key: list[dict[str, str]] = field(default_factory=list)
+    key: list[dict[str, Any]] = field(default_factory=list)
     floor: dict[str, Any] | None = None  # the gap that chance gives
     dot: dict[str, Any] | None = None  # the largest gap
     names: list[dict[str, Any]] = field(default_factory=list)  # of histograms in rows
+    drags: bool = True  # whether its axis is that of the thresholds
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,9 @@ def gap_plot(stratum: dict[str, Any], curve: dict[str, Any], axis: Axis, top: fl
     )
 
 
-def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[int], axis: Axis) -> Plot:
+def distribution_plot(
+    shown: dict[str, Any], groups: list[str], compared: list[int], axis: Axis, by: str = ""
+) -> Plot:
     """Draw the distribution of the score in each compared group: few on one ground, many one below the other.
 
     A group of one row would be a single bar, as tall as the axis, and make flat lines of all others.
@@ -152,7 +155,7 @@ def distribution_plot(shown: dict[str, Any], groups: list[str], compared: list[i
         names.append({"text": name, "y": ground - ROW + 14})
     drawn = ", ".join(groups[j] for j in compared)
     return Plot(
-        title=f"Scores of {shown['words']}",
+        title=f"Scores of {shown['words']}{by}",
         alt=f"Distribution of the score among {shown['words']}, by group: {drawn}.",
         x_name="score",
         y_name="share of the group" + (", each to its own height" if rows else ""),
@@ -180,6 +183,59 @@ def overlay_plot(words: str, curves: list[dict[str, Any]], names: list[str], top
         paths=paths,
         x_ticks=[{"at": f"{20 * i}%", "text": f"{20 * i} %"} for i in range(6)],
         y_ticks=_marks_up(up),
+    )
+
+
+def attributes_plot(words: str, curve: dict[str, Any], axis: Axis, top: float) -> Plot:
+    """Draw the gap of each attribute by itself, in its worst stratum, at every threshold."""
+    up = upwards(top, HEIGHT, HEIGHT)
+    x = [axis.along.low, *curve["thresholds"], axis.along.high]
+    paths, key, largest = [], [], []
+    for j, each in enumerate(curve["attributes"]):
+        gap = [0.0, *each["gap"], each["gap"][-1]]
+        paths.append(_path(step_path(x, gap, axis.along, up), "outline", j))
+        key.append({"kind": "outline", "style": j % STYLES, "words": each["attribute"]})
+        largest.append(f"{each['attribute']} {numerals.points(max(gap))}")
+    return Plot(
+        title=f"Gap of each attribute, {words}",
+        alt=f"Gap of each attribute under {words}, in points, at every cut-off; the largest: "
+        f"{', '.join(largest)}.",
+        x_name="cut-off",
+        y_name="points",
+        paths=paths,
+        x_ticks=_marks_across(axis.along),
+        y_ticks=_marks_up(up),
+        line=axis.along.percent(axis.start),
+        key=key,
+    )
+
+
+def cuts_plot(attribute: dict[str, Any], words: str, top: float) -> Plot:
+    """Draw the largest gap over all thresholds by where an ordered attribute is cut."""
+    up = upwards(top, HEIGHT, HEIGHT)
+    cuts = [float(each["cut"]) for each in attribute["cuts"]]
+    gaps = [float(each["gap"]) for each in attribute["cuts"]]
+    margin = 0.05 * (cuts[-1] - cuts[0])
+    along = across(cuts[0] - margin, cuts[-1] + margin)
+    i = gaps.index(max(gaps))
+    name, text = attribute["attribute"], f"{numerals.points(gaps[i])} at {cuts[i]:.10g}"
+    return Plot(
+        title=f"Largest gap by the cut in {name}, {words}",
+        alt=f"Largest gap over all cut-offs between those up to a value of {name} and those over it, under "
+        f"{words}, in points; the largest is {text}.",
+        x_name=name,
+        y_name="points",
+        paths=[_path(line_path(cuts, gaps, along, up), "gap")],
+        x_ticks=_marks_across(along),
+        y_ticks=_marks_up(up),
+        dot={
+            "x": along.percent(cuts[i]),
+            "y": round(up(gaps[i]), 1),
+            "text": text,
+            "label_y": round(up(gaps[i]) - 8, 1),
+            "left": along(cuts[i]) > 0.6 * WIDTH,
+        },
+        drags=False,
     )
 
 

@@ -137,6 +137,11 @@ def bracketed(interval: str) -> str:
     return interval.replace("(", "[").replace("\u00a0to\u00a0", ", ").replace(")", "]")
 
 
+def listed_cuts(cuts: Sequence[float]) -> str:
+    """Write where a measurement is cut: 25, 31, 40."""
+    return ", ".join(f"{cut:.10g}" for cut in cuts)
+
+
 def round_step(least: float) -> float:
     """Return the smallest of 1, 2 and 5 times a power of ten that is not below `least`."""
     power = 10.0 ** math.floor(math.log10(least))

@@ -41,6 +41,8 @@ def to_html(summary: dict[str, Any]) -> str:
         verb=words.chosen(summary["settings"]["favourable"]),
         level=numerals.per_cent(summary["settings"]["level"]),
         cells=_cells_table(summary),
+        facts=_facts(summary),
+        plain=words.is_plain(summary),
         comparison=_comparison(summary) if len(sections) > 1 else None,
         sections=sections,
         number=numerals,
@@ -78,9 +80,10 @@ def _section(summary: dict[str, Any], index: int) -> dict[str, Any]:
         "columns": _rate_columns(summary),
         "rows": _group_rows(summary, score),
         "spreads": _spreads(summary, score),
-        "gaps": _gaps(summary, score),
+        "gaps": _gaps(score),
         "plots": _plots(summary, score, axis),
         "measures": _measures(score),
+        "attributes": _attributes_tables(score),
         "certificates": _certificates(score),
         "ranking": _ranking(score),
         "abroca": _abroca(score),
@@ -108,7 +111,7 @@ def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) 
     """Draw every stratum's gap, and beside it the scores of the same people."""
     top, level = drawings.highest(summary), numerals.per_cent(summary["settings"]["level"])
     left = {
-        rate: drawings.distribution_plot(shown, summary["groups"], summary["compared"][rate], axis)
+        rate: _distributions(summary, shown, rate, axis)
         for rate, shown in zip(DISTRIBUTIONS, score["distributions"], strict=False)
     }
     plots = []
@@ -116,10 +119,33 @@ def _plots(summary: dict[str, Any], score: dict[str, Any], axis: drawings.Axis) 
         curve = parity["curve"]
         for stratum in curve["strata"]:
             plots.append(drawings.gap_plot(stratum, curve, axis, top, level))
-            beside = left.pop(words.rate_of(stratum), None)
-            if beside:
-                plots.append(beside)
-    return [*plots, *left.values()]
+            plots += left.pop(words.rate_of(stratum), [])
+        plots += _plots_of_attributes(parity, axis, top)
+    return [*plots, *(plot for beside in left.values() for plot in beside)]
+
+
+def _distributions(
+    summary: dict[str, Any], measured: dict[str, Any], rate: str, axis: drawings.Axis
+) -> list[drawings.Plot]:
+    """Draw the scores of some people, by the groups of every attribute."""
+    several = len(summary["attributes"]) > 1
+    compared = set(summary["compared"][rate]["groups"])
+    return [
+        drawings.distribution_plot(
+            measured, summary["groups"], some, axis, f", by {each['name']}" if several else ""
+        )
+        for each in summary["attributes"]
+        if (some := [j for j in each["groups"] if j in compared])
+    ]
+
+
+def _plots_of_attributes(parity: dict[str, Any], axis: drawings.Axis, top: float) -> list[drawings.Plot]:
+    """Draw the gap of each of several attributes, and the largest gap by where an ordered one is cut."""
+    plots, curve = [], parity["curve"]
+    if curve["attributes"]:
+        plots.append(drawings.attributes_plot(parity["words"], curve, axis, top))
+    ordered = [each for each in parity["attributes"] if len(each["cuts"]) > 1]
+    return plots + [drawings.cuts_plot(each, parity["words"], top) for each in ordered]
 
 
 def _comparison(summary: dict[str, Any]) -> dict[str, Any]:
@@ -138,11 +164,21 @@ def _script_data(summary: dict[str, Any], sections: list[dict[str, Any]]) -> str
     """Write what the script needs: counts at every step. No letter of it can end the script element."""
     data = {
         "favourable": summary["settings"]["favourable"],
-        "compared": summary["compared"],
+        "compared": {rate: _places(which) for rate, which in summary["compared"].items()},
         "scores": [_script_score(section) for section in sections],
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _places(compared: dict[str, Any]) -> dict[str, Any]:
+    """Return the groups on every side that is compared, each side once, and which sides are compared."""
+    if compared["pairs"] is None:
+        return {"sides": [[j] for j in compared["groups"]], "pairs": None}
+    sides = {tuple(side): None for pair in compared["pairs"] for side in pair}
+    place = {side: i for i, side in enumerate(sides)}
+    pairs = [[place[tuple(side)] for side in pair] for pair in compared["pairs"]]
+    return {"sides": [list(side) for side in sides], "pairs": pairs}
 
 
 def _script_score(section: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +204,17 @@ def _rounded(values: list[Any]) -> list[Any]:
 
 
 # Tables: rows of text, from the numbers of the summary
+
+
+def _facts(summary: dict[str, Any]) -> str:
+    """Say which attributes there are: 2 groups by sex, 5 groups by race, 10 cuts in age."""
+    parts = []
+    for each in summary["attributes"]:
+        n, what, word = len(each["groups"]), "group", "by"
+        if each["kind"] == "ordered":
+            n, what, word = len(each["cuts"]), "cut", "in"
+        parts.append(f"{n} {what}{'' if n == 1 else 's'} {word} {each['name']}")
+    return ", ".join(parts)
 
 
 def _cells_table(summary: dict[str, Any]) -> list[list[str]]:
@@ -198,12 +245,12 @@ def _group_rows(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str
 
 
 def _spreads(summary: dict[str, Any], score: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the highest minus the lowest of each rate over groups."""
+    """Return the largest gap of each rate."""
     keys = [column["key"] for column in _rate_columns(summary)]
-    return [(key, _spread(summary, score, key)) for key in keys]
+    return [(key, numerals.points(score["at_threshold"]["gaps"][key])) for key in keys]
 
 
-def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]]:
+def _gaps(score: dict[str, Any]) -> list[dict[str, str]]:
     """Return the gap of every stratum at the threshold, each one once; a user's own follow ours."""
     strata = {
         stratum["name"]: stratum for parity in score["parities"] for stratum in parity["curve"]["strata"]
@@ -211,7 +258,13 @@ def _gaps(summary: dict[str, Any], score: dict[str, Any]) -> list[dict[str, str]
     gaps = []
     for stratum in (strata[name] for name in STRATA | strata if name in strata):
         key = words.rate_of(stratum)
-        gaps.append({"key": key, "words": stratum["words"], "value": _spread(summary, score, key)})
+        gaps.append(
+            {
+                "key": key,
+                "words": stratum["words"],
+                "value": numerals.points(score["at_threshold"]["gaps"][key]),
+            }
+        )
     return gaps
 
 
@@ -233,6 +286,27 @@ def _measures(score: dict[str, Any]) -> list[list[str]]:
         "Half-width of the band, points": [_half_widths(p) for p in parities],
     }
     return [[name, *values] for name, values in rows.items()]
+
+
+def _attributes_tables(score: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what was found of each attribute under each rule: one row per attribute."""
+    return [
+        {
+            "parity": parity["words"],
+            "rows": [
+                [
+                    each["attribute"],
+                    numerals.interval(each["max_gap"], numerals.points),
+                    f"{each['worst']['at']}, among {each['worst']['words']}",
+                    f"{each['worst']['higher']} ({numerals.percent(each['worst']['higher_rate'])})",
+                    f"{each['worst']['lower']} ({numerals.percent(each['worst']['lower_rate'])})",
+                ]
+                for each in parity["attributes"]
+            ],
+        }
+        for parity in score["parities"]
+        if parity["attributes"]
+    ]
 
 
 def _certificates(score: dict[str, Any]) -> list[dict[str, Any]]:
@@ -276,13 +350,6 @@ def _comparison_table(summary: dict[str, Any]) -> list[list[str]]:
         for score in summary["scores"]
         for parity in score["parities"]
     ]
-
-
-def _spread(summary: dict[str, Any], score: dict[str, Any], key: str) -> str:
-    """Write the highest minus the lowest rate over the groups that are compared and have one."""
-    groups = score["at_threshold"]["groups"]
-    known = [groups[j][key] for j in summary["compared"][key] if groups[j][key] is not None]
-    return numerals.points(max(known) - min(known) if len(known) > 1 else None)
 
 
 def _chance(parity: dict[str, Any]) -> str:

@@ -7,14 +7,14 @@ hundred of the thresholds, and of every curve the maximum is among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenrisk import __version__
-from evenrisk._validation import shown
+from evenrisk._validation import group_name, shown
 from evenrisk.metrics import (
     STRATA,
     Decisions,
@@ -29,7 +29,7 @@ from evenrisk.metrics import (
     score_range,
 )
 from evenrisk.report import words
-from evenrisk.report.inputs import AuditData, Comparison, rates_compared
+from evenrisk.report.inputs import AuditData, RuleRows, rates_compared
 from evenrisk.report.numerals import round_step, threshold_writer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class AuditSettings:
 
 
 def summarise(
-    data: AuditData, comparisons: Sequence[Comparison], settings: AuditSettings, warnings: list[str]
+    data: AuditData, rules: Sequence[RuleRows], settings: AuditSettings, warnings: list[str]
 ) -> dict[str, Any]:
     """Measure every score column."""
     rows = data.rows
@@ -73,7 +73,8 @@ def summarise(
             "level": settings.level,
             "threshold": settings.threshold,
             "favourable": settings.favourable,
-            "parities": [each.rule.name for each in comparisons],
+            "parities": [each.rule.name for each in rules],
+            "comparison": _comparison(data),
             "n_resamples": settings.n_resamples,
             "n_permutations": settings.n_permutations,
             "weighted": rows.weighted,
@@ -81,10 +82,11 @@ def summarise(
         },
         "rows": len(rows.score),
         "group_name": data.group_name,
+        "attributes": data.attributes,
         "groups": list(rows.groups),
         "label": data.label,
         "cells": data.cells,
-        "compared": rates_compared(data, comparisons),
+        "compared": rates_compared(data, rules),
         "warnings": list(warnings),
     }
     n_columns = len(data.columns)
@@ -92,14 +94,32 @@ def summarise(
     most_steps = int(np.clip(MOST_COUNTS // max(n_lists, 1), 60, MOST_STEPS))
     buckets = int(np.clip(4 * BUCKETS // n_columns, 40, BUCKETS))
     summary["scores"] = [
-        _score(name, each, comparisons, settings, summary, most_steps, buckets)
+        _score(name, each, data, rules, settings, summary, most_steps, buckets)
         for name, each in data.columns.items()
     ]
     outside = [score["at_threshold"]["outside"] for score in summary["scores"]]
     summary["warnings"] += [sentence for sentence in outside if sentence is not None]
     summary["verdict"] = _verdict(summary)
-    summary["notes"] = words.notes(summary, [each.rule for each in comparisons])
+    summary["notes"] = words.notes(summary, [each.rule for each in rules])
     return summary
+
+
+def _comparison(data: AuditData) -> dict[str, Any]:
+    """Return who was asked to be compared with whom, and how many rows that takes."""
+    asked = asdict(data.comparison) | {"min_rows": data.fewest}
+    reference = asked["reference"]
+    if reference is not None:
+        asked["reference"] = (
+            [{"attribute": str(name), "group": group_name(group)} for name, group in reference.items()]
+            if isinstance(reference, Mapping)
+            else group_name(reference)
+        )
+    asked["ordered"] = [each["name"] for each in data.attributes if each["kind"] == "ordered"]
+    return asked
+
+
+def _are_soft(rows: ScoredRows) -> bool:
+    return rows.compared is not None and rows.compared.share is not None
 
 
 def _listed(names: list[str]) -> str:
@@ -121,7 +141,8 @@ def _verdict(summary: dict[str, Any]) -> list[str]:
 def _score(
     name: str,
     rows: ScoredRows,
-    comparisons: Sequence[Comparison],
+    data: AuditData,
+    rules: Sequence[RuleRows],
     settings: AuditSettings,
     summary: dict[str, Any],
     most_steps: int,
@@ -134,9 +155,10 @@ def _score(
     distinct = np.unique(rows.score)
     low, high = _axis(distinct)
     write = threshold_writer([low, high], distinct, settings.threshold)
-    measured = [_parity(rows, each, settings, threshold, summary["label"], buckets) for each in comparisons]
+    measured = [_parity(rows, each, settings, threshold, summary["label"], buckets) for each in rules]
     for parity in measured:
-        parity["worst"]["at"] = write(parity["worst"]["threshold"])
+        for worst in [parity["worst"], *(each["worst"] for each in parity["attributes"])]:
+            worst["at"] = write(worst["threshold"])
         parity["curve"]["written"] = [write(t) for t in parity["curve"]["thresholds"]]
     always = [threshold, *(parity["worst"]["threshold"] for parity in measured)]
     stops = slider_stops(distinct, low, high, most_steps, always)
@@ -155,17 +177,17 @@ def _score(
         "distinct": len(distinct),
         "verdict": [words.paragraph(parity, summary) for parity in measured],
         "parities": measured,
-        "auc": _auc(rows, settings),
+        "auc": _auc(rows, data, settings),
         "distributions": _distributions(rows, distinct, low, high, summary["label"]),
         "steps": {
-            **_counts(decided, weighted=rows.weighted),
+            **_counts(decided, weighted=rows.weighted or _are_soft(rows)),
             "written": [write(t) for t in decided.thresholds.tolist()],
         },
         "start": start,
         "at_threshold": {
             "at": write(threshold),
             "outside": outside,
-            **_at_threshold(decided, start, settings.favourable, summary["compared"]["selection_rate"]),
+            **_at_threshold(decided, start, settings.favourable, summary["compared"]),
         },
     }
 
@@ -201,7 +223,7 @@ def _axis(distinct: np.ndarray) -> tuple[float, float]:
 
 def _parity(
     rows: ScoredRows,
-    compared: Comparison,
+    compared: RuleRows,
     settings: AuditSettings,
     threshold: float,
     label: dict[str, str] | None,
@@ -224,10 +246,11 @@ def _parity(
         "rank_gap": _interval(within.rank_gap),
         "gap_at_threshold": _interval(within.gap_at),
         "worst": _worst(profile, compared.strata, label),
+        "attributes": _attributes(inference, compared.strata, label),
         "noise_floor": {"mean": test.noise_floor.mean, "p95": test.noise_floor.p95},
         "p_value": test.p_value,
         "exact": test.exact,
-        "certificates": _certificates(inference, settings.limits, weighted=kept.weighted),
+        "certificates": _certificates(inference, settings.limits, resampled=kept.weighted or _are_soft(kept)),
         "half_widths": [
             {"stratum": stratum, "pair": list(pair), "half_width": float(band.half_width[i, j])}
             for i, stratum in enumerate(profile.parity.strata)
@@ -241,8 +264,8 @@ def _left_out(rows: ScoredRows, left_out: list[dict[str, Any]], threshold: float
     """Add the rate of every cell at the threshold."""
     out, asked = [], rows.cut_offs(np.asarray(threshold))
     for entry in left_out:
-        first = rows.groups.index(entry["group"])
-        mine = [rows.take(rows.code == first + i * len(rows.groups)) for i in range(len(entry["cells"]))]
+        everybody = rows.of_name(entry["group"])
+        mine = [everybody.take(everybody.stratum == i) for i in range(len(entry["cells"]))]
         rates = [
             float(np.average(cell.score > asked, weights=cell.weight)) if len(cell.score) else None
             for cell in mine
@@ -265,7 +288,8 @@ def _worst(
     t = profile.worst_threshold
     i = profile.parity.strata.index(profile.worst_stratum)
     rates = profile.rates_at(t)[i]
-    high, low = int(rates.argmax()), int(rates.argmin())
+    high, low = map(profile.groups.index, profile.worst_groups)
+    rows = profile.rows_by_group[i]
     at = int(np.searchsorted(profile.thresholds, t))
     return {
         "threshold": t,
@@ -275,17 +299,48 @@ def _worst(
         "lower": profile.groups[low],
         "higher_rate": float(rates[high]),
         "lower_rate": float(rates[low]),
+        "higher_rows": round(float(rows[high])),
+        "lower_rows": round(float(rows[low])),
         "selection_rate": float(profile.selection_rate[at]),
     }
 
 
-def _certificates(inference: Inference, limits: Sequence[float], *, weighted: bool) -> list[dict[str, Any]]:
+def _attributes(
+    inference: Inference, strata: Sequence[Stratum], label: dict[str, str] | None
+) -> list[dict[str, Any]]:
+    """Return what was found of each attribute by itself, where there are several or one has cuts.
+
+    Intervals are read off the band of all together, so they hold together.
+    """
+    profile, band = inference.profile, inference.band("bootstrap")
+    if len(profile.by_attribute) == 1 and not profile.gap_by_cut:
+        return []
+    of_pair, out = np.array(profile.attribute_of_pair), []
+    for name, alone in profile.by_attribute.items():
+        mine = of_pair == name
+        gap = profile.gap_by_pair[:, mine]
+        low, high = (float(end[:, mine].max()) for end in band.gap_by_pair)
+        by_cut = zip(*profile.gap_by_cut.get(name, ((), ())), strict=True)
+        out.append(
+            {
+                "attribute": name,
+                "max_gap": _interval(Interval(float(gap.max()), low, high)),
+                "worst": _worst(alone, strata, label),
+                "cuts": [{"cut": float(cut), "gap": float(largest)} for cut, largest in by_cut],
+            }
+        )
+    return out
+
+
+def _certificates(inference: Inference, limits: Sequence[float], *, resampled: bool) -> list[dict[str, Any]]:
     """Return what can be said of each limit: by the inequality that assumes nothing, and by resampling."""
-    where = "in every group" + (" and outcome" if inference.profile.parity.needs_label else "")
+    plain = not inference.profile.gap_by_cut and len(inference.profile.by_attribute) == 1
+    where = "in every group" if plain else "in all that is compared"
+    where += " and outcome" if inference.profile.parity.needs_label else ""
     made = [
         inference.certificate(limit, method)
         for limit in limits
-        for method in (("bootstrap",) if weighted else ("dkw", "bootstrap"))
+        for method in (("bootstrap",) if resampled else ("dkw", "bootstrap"))
     ]
     return [
         {
@@ -312,7 +367,9 @@ def _curve(
 ) -> dict[str, Any]:
     """Return the gap with its band, thinned."""
     profile = inference.profile
-    kept = thinned(profile.thresholds, profile.selection_rate, profile.gap_by_stratum, buckets)
+    by_attribute = profile.gap_by_attribute if len(profile.by_attribute) > 1 else {}
+    curves = np.vstack([profile.gap_by_stratum, *by_attribute.values()])
+    kept = thinned(profile.thresholds, profile.selection_rate, curves, buckets)
     low, high = inference.band("bootstrap").gap_by_stratum
     return {
         "thresholds": profile.thresholds[kept].astype(float).tolist(),
@@ -330,6 +387,7 @@ def _curve(
             }
             for i, stratum in enumerate(strata)
         ],
+        "attributes": [{"attribute": name, "gap": gap[kept].tolist()} for name, gap in by_attribute.items()],
     }
 
 
@@ -353,21 +411,21 @@ def thinned(
     return np.unique(np.concatenate(kept))
 
 
-def _auc(rows: ScoredRows, settings: AuditSettings) -> dict[str, Any] | None:
+def _auc(rows: ScoredRows, data: AuditData, settings: AuditSettings) -> dict[str, Any] | None:
     if not rows.has_both_labels:
         return None
     measured = profile_of(rows).discrimination(settings.level, settings.n_resamples, settings.random_state)
     # a ROC curve is made of both outcomes: who has too few of one is listed, and not compared with others
-    few = Comparison.of(rows, "equalized_odds").names_left_out
+    odds = RuleRows.of(data, "equalized_odds")
+    kept = odds.take(rows).contrasts if odds.possible else None
+    pairs = set() if kept is None else {(kept.names[a], kept.names[b]) for a, b in kept.pairs.tolist()}
     return {
         "overall": _interval(measured.overall),
         "groups": [{"group": group, **_interval(each)} for group, each in measured.auc.items()],
         "abroca": [
-            {"pair": list(pair), **_interval(each)}
-            for pair, each in measured.abroca.items()
-            if not few.intersection(pair)
+            {"pair": list(pair), **_interval(each)} for pair, each in measured.abroca.items() if pair in pairs
         ],
-        "left_out": sorted(few),
+        "left_out": sorted(odds.names_left_out),
     }
 
 
@@ -425,21 +483,21 @@ def round_numbers(low: float, high: float, most: int) -> np.ndarray:
 
 
 def _counts(decided: Decisions, *, weighted: bool) -> dict[str, Any]:
-    """Return the counts at every stop of the slider."""
+    """Return the counts at every stop of the slider; where groups are soft, rows are rounded."""
     names = ["selected", "true_positives"] if decided.true_positives is not None else ["selected"]
     totals = ["rows", "positives"][: len(names)]
+    lists = {name: np.round(getattr(decided, name)).astype(int).tolist() for name in [*names, *totals]}
     if weighted:
-        names += [f"{name}_weight" for name in names]
-        totals += ["weight", "positives_weight"][: len(totals)]
-    lists = {name: getattr(decided, name).tolist() for name in [*names, *totals]}
+        names = [f"{name}_weight" for name in names] + ["weight", "positives_weight"][: len(totals)]
+        lists |= {name: getattr(decided, name).tolist() for name in names}
     return {"thresholds": decided.thresholds.tolist(), **lists}
 
 
-def _at_threshold(decided: Decisions, start: int, favourable: str, compared: list[int]) -> dict[str, Any]:
-    """Return each group's rates at a threshold, and the impact ratio of the favourable decision."""
+def _at_threshold(
+    decided: Decisions, start: int, favourable: str, compared: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return rates at a threshold, their gaps, and the impact ratio of the favourable decision."""
     labelled = decided.true_positives is not None
-    rate = decided.selection_rate[compared, start]
-    good = rate if favourable == "high" else 1 - rate
     measured = {
         name: getattr(decided, name)[:, start].tolist() if labelled or name == "selection_rate" else None
         for name in words.RATES
@@ -447,14 +505,50 @@ def _at_threshold(decided: Decisions, start: int, favourable: str, compared: lis
     groups = [
         {
             "group": group,
-            "selected": int(decided.selected[i, start]),
-            "rows": int(decided.rows[i]),
+            "selected": round(float(decided.selected[i, start])),
+            "rows": round(float(decided.rows[i])),
             **{name: _plain(values[i]) if values else None for name, values in measured.items()},
         }
         for i, group in enumerate(decided.groups)
     ]
-    ratio = _plain(float(good.min() / good.max())) if good.max() > 0 else None
-    return {"threshold": float(decided.thresholds[start]), "groups": groups, "impact_ratio": ratio}
+    pairs = {rate: _rates_of_pairs(decided, rate, start, which) for rate, which in compared.items()}
+    selected = pairs["selection_rate"]
+    good = selected if favourable == "high" else 1 - selected
+    some = good[(good > 0).any(axis=1)]
+    ratio = some.min(axis=1) / some.max(axis=1)
+    return {
+        "threshold": float(decided.thresholds[start]),
+        "groups": groups,
+        "gaps": {rate: _largest(np.abs(both[:, 0] - both[:, 1])) for rate, both in pairs.items()},
+        "impact_ratio": float(ratio.min()) if len(ratio) else None,
+    }
+
+
+def _rates_of_pairs(decided: Decisions, rate: str, at: int, compared: dict[str, Any]) -> np.ndarray:
+    """Return a rate on both sides of every comparison (q, 2) at one threshold, where both are defined.
+
+    Of groups each compared with every other, that of the highest and the lowest.
+    """
+    if compared["pairs"] is None:
+        known = getattr(decided, rate)[compared["groups"], at]
+        known = known[~np.isnan(known)]
+        return np.array([[known.max(), known.min()]]) if len(known) > 1 else np.empty((0, 2))
+    both = [[_united_rate(decided, rate, at, side) for side in pair] for pair in compared["pairs"]]
+    rates = np.array(both, dtype=np.float64).reshape(-1, 2)
+    return rates[~np.isnan(rates).any(axis=1)]
+
+
+def _united_rate(decided: Decisions, rate: str, at: int, groups: list[int]) -> float:
+    """Return a rate of several groups together."""
+    together: dict[str, Any] = {
+        name: None if getattr(decided, name) is None else getattr(decided, name)[groups].sum(axis=0)[None]
+        for name in ("weight", "positives_weight", "selected_weight", "true_positives_weight")
+    }
+    return float(getattr(replace(decided, **together), rate)[0, at])
+
+
+def _largest(gaps: np.ndarray) -> float | None:
+    return float(gaps.max()) if len(gaps) else None
 
 
 def _plain(value: float) -> float | None:

@@ -26,6 +26,7 @@ RATES = {
     "accuracy": "rows",
 }
 MOST_NAMED = 4  # groups left out that a sentence names; the tables list all
+ATTRIBUTE_HEADER = ("attribute", "max gap", "at", "higher rate", "lower rate")
 SUMMARY_HEADER = ("score", "rule", "max gap", "at", "by chance", "p", "mean gap", "rank gap")
 GROUP_HEADER = ("group", "{chosen}", "rate", "TPR", "FPR", "PPV", "accuracy", "AUC")
 
@@ -38,6 +39,18 @@ def group(name: str) -> str:
 def quoted_group(name: str) -> str:
     """Return 'group 'Caucasian'': where a name may end with a space, or be none."""
     return f"group {shown(repr(name))}"
+
+
+def person(name: str, summary: dict[str, Any]) -> str:
+    """Return 'group Caucasian' where there is one attribute; names of several say which: 'age over 47'."""
+    (first, *others) = summary["attributes"]
+    alone = not others and first["kind"] != "ordered" and name in summary["groups"]
+    return group(name) if alone else shown(name)
+
+
+def is_plain(summary: dict[str, Any]) -> bool:
+    """Whether every group is compared with every other."""
+    return summary["compared"]["selection_rate"]["pairs"] is None
 
 
 def among(stratum: str, label: dict[str, str] | None) -> str:
@@ -58,7 +71,7 @@ def chosen(favourable: str) -> str:
 def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """Return the verdict on one score column under one rule: how large, by chance or not, under a limit?"""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
-    parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary["label"])]
+    parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary)]
     return " ".join(part for part in parts if part)
 
 
@@ -69,7 +82,7 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     verb, level = chosen(settings["favourable"]), numerals.per_cent(settings["level"])
     if gap["value"] == 0:
         return f"{_opening(parity, 'At every cut-off')} all groups are {verb} equally often."
-    higher, lower = (group(worst[side]) + _few(parity, side, summary) for side in ("higher", "lower"))
+    higher, lower = (person(worst[side], summary) + _few(worst, side) for side in ("higher", "lower"))
     rates = "{} % against {} %".format(*numerals.apart(worst["higher_rate"], worst["lower_rate"], 0))
     interval = numerals.short_span(gap["low"], gap["high"])
     return (
@@ -86,12 +99,9 @@ def _by_chance(mean: float, p95: float) -> str:
     return f"{ends[0]} points" + (f" on average, and rarely more than {ends[1]}" if ends[1:] else "")
 
 
-def _few(parity: dict[str, Any], side: str, summary: dict[str, Any]) -> str:
+def _few(worst: dict[str, Any], side: str) -> str:
     """Say so where a side of the worst gap is a handful of rows."""
-    worst = parity["worst"]
-    (cell,) = [cell for cell in summary["cells"] if cell["group"] == worst[side]]
-    stratum = next(each for each in parity["curve"]["strata"] if each["name"] == worst["stratum"])
-    n = cell[RATES[rate_of(stratum)]]
+    n = worst[f"{side}_rows"]
     return f" ({_rows(n)} only)" if n < SMALL_CELL else ""
 
 
@@ -204,12 +214,43 @@ def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
     return "; ".join(named) + (f"; and {more} more {'group' if more == 1 else 'groups'}" if more else "")
 
 
-def _not_compared(parity: dict[str, Any], label: dict[str, str] | None) -> list[str]:
+def _not_compared(parity: dict[str, Any], summary: dict[str, Any]) -> list[str]:
     """Name groups that are left out at the end of a verdict."""
     if len(parity["left_out"]) > MOST_NAMED:
         return [f"Left out: {len(parity['left_out'])} groups with too few rows."]
-    named = [_with_rows(group(entry["group"]), entry, label) for entry in parity["left_out"]]
+    named = [
+        _with_rows(person(entry["group"], summary), entry, summary["label"]) for entry in parity["left_out"]
+    ]
     return [f"Left out: {'; '.join(named)}."] if named else []
+
+
+def attribute_rows(parity: dict[str, Any]) -> list[list[str]]:
+    """Return one row per attribute: its largest gap, where it is, and between whom."""
+    return [
+        [
+            each["attribute"],
+            numerals.decimal_interval(each["max_gap"]),
+            each["worst"]["at"],
+            each["worst"]["higher"],
+            each["worst"]["lower"],
+        ]
+        for each in parity["attributes"]
+    ]
+
+
+def unknown_values(attributes: Iterable[dict[str, Any]], rows: int) -> list[str]:
+    """Say how many rows are in no comparison because their value is not known."""
+    return [
+        f"{shown(each['name'])} is unknown in {each['unknown']:,} of {_rows(rows)}, which are in no "
+        "comparison of it."
+        for each in attributes
+        if each["unknown"]
+    ]
+
+
+def not_measured(attribute: str, rule: str, needed: str) -> str:
+    """Say that a rule compares nothing of an attribute."""
+    return f"{shown(attribute)} could not be measured under {rule}: fewer than 2 groups have {needed}."
 
 
 def left_out_mark(name: str, score: dict[str, Any]) -> str:
@@ -249,26 +290,34 @@ def small_cells(cells: list[tuple[str, int]], least: int) -> list[str]:
     return [f"Only {_rows(n)} in {name}, {few}" if n else f"No row in {name}." for name, n in cells]
 
 
-GAP = """A person is {above} if the score is above the cut-off. The gap is the largest minus the
-smallest share of people so decided, over the groups; it was measured at every score that occurs, so
-no cut-off is missed. The worst gap does not change when scores are rescaled; the mean gap is in
-units of the score; the rank gap is the average over people's own scores as cut-offs."""
+PROBABLE = """Groups are probabilities: gaps are those between distributions weighted with them, and not the
+gaps between the groups themselves."""
+GAP = """A person is {above} if the score is above the cut-off. The gap is {difference};
+it was measured at every score that occurs, so no cut-off is missed. The worst gap does not change when
+scores are rescaled; the mean gap is in units of the score; the rank gap is the average over people's own
+scores as cut-offs."""
+DIFFERENCE = "the largest minus the smallest share of people so decided, over the groups"
+DIFFERENCE_OF_PAIRS = "the largest difference of two shares of people so decided, over all that is compared"
 OUTCOMES = """The gap is measured among people of each outcome apart: {apart}.
 The worst gap is that of the worse outcome; the gap at one cut-off, the mean gap and
 the rank gap are averages of the two."""
-BAND = """Rows were resampled {n_resamples:,} times within every group{within}. The shaded band
+BAND = """{resampled}{within}. The shaded band
 holds the true curve at all cut-offs at once with a probability of about {level}; the interval of
 the worst gap is read off it. The interval comes from a band that covers all
 cut-offs and is cautious; the test can find a gap where the interval still contains 0. A group of fewer
 than 30 rows is resampled from all distinct scores with equal probability, because its own rows say too
 little. Each other interval holds on its own, not all of them together."""
-CHANCE = """The groups were permuted {n_permutations:,} times{within}: the grey strip runs from the
+RESAMPLED = "Rows were resampled {n_resamples:,} times within every group"
+RESAMPLED_WHOLE = "Rows were resampled {n_resamples:,} times, each with all of its attributes"
+PERMUTED = "The groups were"
+PERMUTED_WHOLE = "The rows of the attributes' table were"
+CHANCE = """{permuted} permuted {n_permutations:,} times{within}: the grey strip runs from the
 mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{inexact}"""
 INEXACT = """ This holds approximately where weights vary within a group, and above 100,000 rows,
 where the permutations are drawn from their normal limit."""
 CERTIFICATE = """A limit is certified or exceeded by the inequality of Dvoretzky, Kiefer, Wolfowitz
 and Massart, which holds at any sample size and for any score."""
-CERTIFICATE_WEIGHTED = """Rows have weights: limits are judged by resampling, which holds
+CERTIFICATE_RESAMPLED = """{why}: limits are judged by resampling, which holds
 approximately."""
 CONCLUDED = """The rows are taken for independent draws of the people that the score is meant for;
 nothing is said of other people. A gap is not its cause: where outcomes differ between groups, a
@@ -279,12 +328,15 @@ them. Of many scores, groups and rules, some will show a large gap by chance."""
 
 def notes(summary: dict[str, Any], rules: Iterable[Parity]) -> list[dict[str, str]]:
     """Return how the report measures, and what cannot be concluded from it."""
-    settings, label = summary["settings"], summary["label"]
+    settings, label, plain = summary["settings"], summary["label"], is_plain(summary)
     low = "flagged (a low score is the favourable one)"
     words = {
         **settings,
         "level": numerals.per_cent(settings["level"]),
         "above": "selected" if settings["favourable"] == "high" else low,
+        "difference": DIFFERENCE if plain else DIFFERENCE_OF_PAIRS,
+        "resampled": (RESAMPLED if plain else RESAMPLED_WHOLE).format(**settings),
+        "permuted": PERMUTED if plain else PERMUTED_WHOLE,
         "inexact": "" if _exact(summary) else INEXACT,
         "within": ", and within each outcome where the rule looks at it" if label else "",
     }
@@ -293,15 +345,48 @@ def notes(summary: dict[str, Any], rules: Iterable[Parity]) -> list[dict[str, st
     ]
     texts: list[tuple[str, str, dict[str, str]]] = [
         ("The gap", GAP, {}),
+        *([] if plain else [("Who is compared", "{who}", {"who": _who(summary)})]),
         *by_outcome,
         ("The band", BAND, {}),
         ("Chance", CHANCE, {}),
-        ("Certificates", CERTIFICATE_WEIGHTED if settings["weighted"] else CERTIFICATE, {}),
+        ("Certificates", *_certified_by(settings)),
         ("What cannot be concluded", CONCLUDED, {}),
     ]
     return [
         {"title": title, "text": " ".join(text.split()).format(**words, **own)} for title, text, own in texts
     ]
+
+
+def _certified_by(settings: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return which band judges limits."""
+    if settings["comparison"]["probabilities"]:
+        return CERTIFICATE_RESAMPLED, {"why": "Groups are probabilities"}
+    return (
+        (CERTIFICATE_RESAMPLED, {"why": "Rows have weights"}) if settings["weighted"] else (CERTIFICATE, {})
+    )
+
+
+def _who(summary: dict[str, Any]) -> str:
+    """Say who is compared with whom, attribute by attribute."""
+    asked = summary["settings"]["comparison"]
+    named = asked["reference"] if isinstance(asked["reference"], list) else []
+    references = {each["attribute"]: each["group"] for each in named}
+    parts = []
+    for each in summary["attributes"]:
+        reference = references.get(each["name"]) if named else asked["reference"]
+        who = "every group with every other"
+        if each["kind"] == "ordered":
+            n = len(each["cuts"])
+            who = f"people up to a value with people over it, at {n} {'value' if n == 1 else 'values'}"
+        elif reference is not None:
+            who = f"every group with {shown(reference)}"
+        elif asked["against"] == "rest":
+            who = "every group with all others together"
+        parts.append(f"{shown(each['name'])}: {who}.")
+    if asked["unknown"] == "group":
+        parts.append("People of unknown value are a group of their own.")
+    parts += [" ".join(PROBABLE.split())] if asked["probabilities"] else []
+    return " ".join(parts)
 
 
 def _apart(rule: Parity, label: dict[str, str] | None) -> str:
@@ -328,6 +413,7 @@ NAMES = {
     "higher",
     "lower",
     "left_out",
+    "attribute",
 }
 
 
@@ -352,6 +438,8 @@ def to_markdown(summary: dict[str, Any]) -> str:
     lines += [f"{_escaped(sentence)}\n" for sentence in summary["verdict"]]
     lines += [f"> {_escaped(sentence)}\n" for sentence in summary["warnings"]]
     lines += [_table_md(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for title, rows in attribute_tables(summary):
+        lines += [f"{_escaped(title)}:\n", _table_md(ATTRIBUTE_HEADER, rows), ""]
     for score in summary["scores"]:
         title = f"{score['name']}: cut-off {score['at_threshold']['at']}"
         lines += [f"## {_escaped(title)}", "", _table_md(*group_table(score, summary)), ""]
@@ -368,6 +456,8 @@ def to_terminal(summary: dict[str, Any]) -> str:
     weighted = ", weighted" if summary["settings"]["weighted"] else ""
     parts = [summary["title"], f"{summary['rows']:,} rows{weighted}; " + _counts(summary), ""]
     parts += [aligned(SUMMARY_HEADER, summary_rows(summary)), ""]
+    for title, rows in attribute_tables(summary):
+        parts += [title, aligned(ATTRIBUTE_HEADER, rows), ""]
     for score in summary["scores"]:
         parts += [
             f"{score['name']} at cut-off {score['at_threshold']['at']}",
@@ -378,9 +468,28 @@ def to_terminal(summary: dict[str, Any]) -> str:
 
 
 def _counts(summary: dict[str, Any]) -> str:
-    shown = [f"{cell['group']} {cell['rows']:,}" for cell in summary["cells"][:8]]
-    more = len(summary["cells"]) - len(shown)
-    return f"{summary['group_name']}: " + ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
+    return "; ".join(f"{each['name']}: {_counts_of(each, summary)}" for each in summary["attributes"])
+
+
+def _counts_of(attribute: dict[str, Any], summary: dict[str, Any]) -> str:
+    """Write the rows of an attribute's groups, or where an ordered one is cut."""
+    if attribute["kind"] == "ordered":
+        cuts = attribute["cuts"]
+        return f"{len(cuts)} {'cut' if len(cuts) == 1 else 'cuts'}, {numerals.listed_cuts(cuts)}"
+    cells = [summary["cells"][j] for j in attribute["groups"]]
+    shown = [f"{cell['group']} {cell['rows']:,}" for cell in cells[:8]]
+    more = len(cells) - len(shown)
+    return ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
+
+
+def attribute_tables(summary: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
+    """Return a title and the rows of each table of attributes: one per score column and rule that has one."""
+    return [
+        (f"{score['name']}, {parity['words']}, each attribute by itself", attribute_rows(parity))
+        for score in summary["scores"]
+        for parity in score["parities"]
+        if parity["attributes"]
+    ]
 
 
 def summary_rows(summary: dict[str, Any]) -> list[list[str]]:

@@ -15,15 +15,17 @@
   const percent = (rate) => (rate === null ? "–" : (100 * rate).toFixed(1));
   const share = (part, whole) => (whole > 0 ? part / whole : null);
 
-  // The rates of group j at step i, by weight where rows have weights.
-  function rates(score, j, i) {
+  // The rates of some groups together at step i, by weight where rows have weights.
+  function rates(score, groups, i) {
     const weighted = "selected_weight" in score;
-    const all = (weighted ? score.weight : score.rows)[j];
-    const above = (weighted ? score.selected_weight : score.selected)[j][i];
+    const sum = (values) => groups.reduce((total, j) => total + values[j], 0);
+    const at = (lists) => groups.reduce((total, j) => total + lists[j][i], 0);
+    const all = sum(weighted ? score.weight : score.rows);
+    const above = at(weighted ? score.selected_weight : score.selected);
     const found = { selection_rate: share(above, all) };
     if ("true_positives" in score) {
-      const positives = (weighted ? score.positives_weight : score.positives)[j];
-      const right = (weighted ? score.true_positives_weight : score.true_positives)[j][i];
+      const positives = sum(weighted ? score.positives_weight : score.positives);
+      const right = at(weighted ? score.true_positives_weight : score.true_positives);
       found.tpr = share(right, positives);
       found.fpr = share(above - right, all - positives);
       found.ppv = share(right, above);
@@ -32,18 +34,25 @@
     return found;
   }
 
-  function spread(values) {
-    const known = values.filter((value) => value !== null && value !== undefined);
-    return known.length > 1 ? Math.max(...known) - Math.min(...known) : null;
+  // Both rates of every comparison that can be made; of groups each compared with every other, the
+  // highest and the lowest. Who has too few rows is shown and left out.
+  function bothRates(score, key, i) {
+    const { sides, pairs } = data.compared[key] || { sides: [], pairs: null };
+    const values = sides.map((groups) => rates(score, groups, i)[key]);
+    const known = (value) => value !== null && value !== undefined;
+    if (pairs) return pairs.map(([a, b]) => [values[a], values[b]]).filter(([a, b]) => known(a) && known(b));
+    const all = values.filter(known);
+    return all.length > 1 ? [[Math.max(...all), Math.min(...all)]] : [];
   }
 
-  // The groups whose rates of this kind are compared; who has too few rows is shown and left out.
-  const compared = (groups, key) => (data.compared[key] || []).map((j) => groups[j][key]);
+  function largestGap(both) {
+    return both.length ? Math.max(...both.map(([a, b]) => Math.abs(a - b))) : null;
+  }
 
-  function impactRatio(values) {
-    const known = values.filter((value) => value !== null);
-    const favourable = data.favourable === "low" ? known.map((value) => 1 - value) : known;
-    return share(Math.min(...favourable), Math.max(...favourable));
+  function impactRatio(both) {
+    const favourable = both.map((pair) => (data.favourable === "low" ? pair.map((value) => 1 - value) : pair));
+    const ratios = favourable.map(([a, b]) => share(Math.min(a, b), Math.max(a, b))).filter((value) => value !== null);
+    return ratios.length ? Math.min(...ratios) : null;
   }
 
   // The last threshold that is not above a value: on a coarse scale it decides the same.
@@ -69,7 +78,7 @@
 
     function show(i) {
       const t = score.thresholds[i];
-      const groups = score.rows.map((_, j) => rates(score, j, i));
+      const groups = score.rows.map((_, j) => rates(score, [j], i));
       slider.value = i;
       slider.setAttribute("aria-valuetext", score.labels[i]);
       if (document.activeElement !== number) number.value = t;
@@ -89,10 +98,10 @@
         for (const bar of all(`[data-bar="${j}"]`)) bar.setAttribute("width", (100 * (group.selection_rate || 0)).toFixed(1) + "%");
       });
       for (const key of RATES) {
-        const gap = percent(spread(compared(groups, key)));
+        const gap = percent(largestGap(bothRates(score, key, i)));
         for (const cell of all(`[data-gap="${key}"]`)) cell.textContent = gap;
       }
-      const ratio = impactRatio(compared(groups, "selection_rate"));
+      const ratio = impactRatio(bothRates(score, "selection_rate", i));
       section.querySelector("[data-ratio]").textContent = ratio === null ? "–" : ratio.toFixed(2);
       section.querySelector("[data-below]").hidden = !(ratio !== null && ratio < 0.8);
       section.querySelector("[data-above]").hidden = !(ratio !== null && ratio >= 0.8);
