@@ -1,5 +1,6 @@
 """Who is compared in profiles, bands, tests and certificates, against two groups at a time."""
 
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -193,7 +194,7 @@ def test_one_cut_is_two_groups(parity, weighted):
 def test_of_two_groups_the_rest_is_the_other(parity):
     same(profile_by(P.sex, "rest", parity=parity), profile_by(P.sex, parity=parity))
     known = np.where(P.race == "d", None, P.race)  # nor is a small or an unknown one among the others
-    two = Comparison(against="rest", unknown="exclude", min_rows=100)
+    two = Comparison(against="rest", unknown="exclude", min_rows=110)
     kept = (P.race == "a") | (P.race == "b")
     same(profile_by(known, two, parity=parity), profile_by(P.race[kept], p=P.take(kept), parity=parity))
 
@@ -219,7 +220,9 @@ def test_a_reference_group_is_compared_with_each_of_the_others(parity):
     pairs = [profile_by(P.race[two], p=P.take(two), parity=parity) for two in kept]
     assert profile.max_gap == pytest.approx(max(each.max_gap for each in pairs))
     assert "c" in profile.worst_groups
-    assert profile.max_gap < profile_by(P.race, parity=parity).max_gap or parity != "demographic_parity"
+    assert [{profile.groups[a], profile.groups[b]} for a, b in profile.pairs] == [
+        {"c", race} for race in "abd"
+    ]
 
 
 @parities
@@ -250,7 +253,7 @@ def test_a_small_group_is_left_out_as_if_it_were_not_there(parity):
 
 def test_a_small_share_is_one_of_the_weight_of_those_who_are_known():
     weight = np.where(P.race == "d", 30.0, 1.0)
-    assert profile_by(P.race, Comparison(min_share=0.3), weight=weight).left_out == {"c": 95}
+    assert profile_by(P.race, Comparison(min_share=0.16), weight=weight).left_out == {"c": 106}
     race = P.some("race", 2)
     n = np.count_nonzero(race == "d")
     exact = Comparison(min_share=n / 210, unknown="exclude")
@@ -281,16 +284,15 @@ def test_all_cuts_are_scipys_statistic_at_the_worst_of_them(parity):
 
 @parities
 def test_several_columns_have_the_gap_of_the_worst(parity):
-    features = {"sex": P.sex, "race": P.race, "age": P.age}
+    by = partial(profile_by, p=KEPT, parity=parity, weight=KEPT.weight)
+    features = {"sex": KEPT.sex, "race": KEPT.race, "age": KEPT.age}
     asked = Comparison(columns="each and crossed", ordered={"age": 4}, against="rest")
-    profile = profile_by(features, asked, parity=parity, weight=P.weight)
+    profile = by(features, asked)
     single = {
-        "sex": profile_by({"sex": P.sex}, parity=parity, weight=P.weight),
-        "race": profile_by({"race": P.race}, "rest", parity=parity, weight=P.weight),
-        "sex × race": profile_by(
-            {"sex": P.sex, "race": P.race}, Comparison(against="rest"), parity=parity, weight=P.weight
-        ),
-        "age": profile_by({"age": P.age}, Comparison(ordered={"age": 4}), parity=parity, weight=P.weight),
+        "sex": by({"sex": KEPT.sex}),
+        "race": by({"race": KEPT.race}, "rest"),
+        "sex × race": by({"sex": KEPT.sex, "race": KEPT.race}, "rest"),
+        "age": by({"age": KEPT.age}, Comparison(ordered={"age": 4})),
     }
     assert list(profile.by_attribute) == list(single)
     for name, each in profile.by_attribute.items():
@@ -608,7 +610,7 @@ def test_massarts_inequality_refuses_weights_whatever_is_compared():
 
 @kinds
 def test_certificates(name):
-    profile, _, _ = measured(P, name)
+    profile, _, _ = measured(KEPT, name)  # a band of the few in race d reaches 1
     sure = profile.certify(0.999, method="bootstrap", n_resamples=RESAMPLES)
     assert sure.verdict == "certified"
     assert profile.certify(1.0).verdict == "certified"

@@ -255,7 +255,7 @@ def _attribute_options(asked: dict[str, Any]) -> str:
 
 def _comparison(asked: dict[str, Any]) -> Any:
     """Return who is compared with whom."""
-    from evenrisk import Comparison
+    from evenrisk.parity import Comparison
     from evenrisk._validation import N_CUTS
 
     ordered: dict[str, Any] = dict.fromkeys(asked["ordered"], N_CUTS)

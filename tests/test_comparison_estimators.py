@@ -1,0 +1,355 @@
+"""Who is compared, in every other estimator, in searches and in loops of one's own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import cross_val_predict
+
+from attributes import HARD, KINDS, SOFT, gaps, penalty, people, quantiles, strata_of
+from evenrisk import (
+    BlindRepair,
+    BudgetSearchCV,
+    Comparison,
+    FairKernelSVC,
+    FairLinearSVC,
+    FairLogisticRegression,
+    GapDistance,
+    GaussianDistance,
+    HistogramDistance,
+    threshold_profile,
+)
+from evenrisk._xp import sigmoid
+from evenrisk.model_selection import tradeoff_path
+from optional import need
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::evenrisk.exceptions.{name}")
+    for name in ("SmallCellWarning", "MajorityRateWarning", "CollapseWarning", "BudgetWarning")
+]
+kinds = pytest.mark.parametrize("name", KINDS)
+parities = pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+P = people(700, seed=2, rare=25)
+
+
+def mlp():
+    need("torch")
+    from evenrisk.neural_network import FairMLPClassifier
+
+    return FairMLPClassifier((8,), max_iter=40, random_state=0)
+
+
+def lightgbm():
+    need("lightgbm")
+    from evenrisk.boosting import FairLGBMClassifier
+
+    return FairLGBMClassifier(n_estimators=40, num_leaves=4, min_child_samples=5, n_jobs=1, verbose=-1)
+
+
+def xgboost():
+    need("xgboost")
+    from evenrisk.boosting import FairXGBClassifier
+
+    return FairXGBClassifier(n_estimators=40, max_depth=2, n_jobs=1, verbosity=0)
+
+
+MODELS = {  # how to make one, and a strong η
+    "logistic": (FairLogisticRegression, 20.0),
+    "linear SVM": (lambda: FairLinearSVC(tol=1e-2), 20.0),
+    "kernel SVM": (lambda: FairKernelSVC(n_components=30, tol=1e-1, random_state=0), 20.0),
+    "network": (mlp, 20.0),
+    "LightGBM": (lightgbm, 20.0),
+    "XGBoost": (xgboost, 20.0),
+    "repair": (lambda: BlindRepair(LogisticRegression(), random_state=0, cv=3), 20.0),
+}
+FEW = ("each and crossed", "mixed", "cuts", "excluded", "each against the rest", "probabilities")
+few = pytest.mark.parametrize("name", FEW)
+models = pytest.mark.parametrize("model", MODELS)
+
+
+def fitted(model, kind, p=P, weight=None, **settings):
+    make, eta = MODELS[model]
+    clf = make().set_params(**{"comparison": kind.comparison, "eta": eta} | settings)
+    return clf.fit(p.X, p.y, sample_weight=weight, sensitive_features=kind.features)
+
+
+def raw(clf, p=P):
+    if hasattr(clf, "decision_function"):
+        return clf.decision_function(p.X)
+    s = clf.predict_proba(p.X)[:, 1]
+    return np.log(s / (1 - s))
+
+
+def worst(kind, g, p=P, parity="demographic_parity"):
+    """The largest gap of all that is compared, from masks."""
+    return max(each.max() for each in gaps(kind, parity, g, p.y, np.ones(len(g)), np.unique(g)))
+
+
+def possible(model, name):
+    if model == "repair" and name in SOFT:
+        pytest.skip("a repair learns to predict groups that are known")
+
+
+# ---------------------------------------------------------------- every estimator
+
+
+@few
+@models
+def test_a_strong_penalty_closes_the_gap_of_what_is_compared(model, name):
+    possible(model, name)
+    kind = KINDS[name](P, np.ones(len(P.y)))
+    plain, fair = fitted(model, kind, eta=0), fitted(model, kind)
+    assert worst(kind, raw(fair)) < 0.8 * worst(kind, raw(plain))
+    assert fair.comparison_.columns == getattr(kind.comparison, "columns", fair.comparison_.columns)
+
+
+@few
+@models
+def test_the_comparison_has_the_cuts_that_were_chosen(model, name):
+    possible(model, name)
+    kind = KINDS[name](P, np.ones(len(P.y)))
+    clf = fitted(model, kind)
+    assert clf.get_params()["comparison"] is kind.comparison
+    if name == "mixed":
+        cuts = quantiles(P.age, np.ones(len(P.y)), [0.2, 0.4, 0.6, 0.8]).tolist()
+        assert clf.comparison_.ordered == {"age": cuts}
+    # other rows are measured at the same cuts
+    half = np.arange(len(P.y)) % 2 == 0
+    few_rows = KINDS[name](P, np.ones(len(P.y))).features
+    few_rows = (
+        {title: column[half] for title, column in few_rows.items()}
+        if isinstance(few_rows, dict)
+        else few_rows[half]
+    )
+    profile = threshold_profile(
+        None, raw(clf)[half], sensitive_features=few_rows, comparison=clf.comparison_
+    )
+    for name_of_cut, (found, _) in profile.gap_by_cut.items():
+        assert found.tolist() == clf.comparison_.ordered[name_of_cut]
+
+
+@pytest.mark.parametrize("model", ["linear SVM", "kernel SVM"])
+@pytest.mark.parametrize("name", ["each and crossed", "cuts", "probabilities"])
+def test_penalty_of_machines(model, name):
+    kind = KINDS[name](P, P.weight)
+    clf = fitted(model, kind, weight=P.weight, eta=2.0)
+    expected = penalty(kind, GapDistance(), raw(clf), P.y, P.weight, "demographic_parity")
+    assert clf.penalty_ == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["LightGBM", "XGBoost"])
+@pytest.mark.parametrize("parity", ["demographic_parity", "equalized_odds"])
+@pytest.mark.parametrize("distance", ["gap", "histogram"])
+@kinds
+def test_the_objective_of_trees_never_rises_under_any_kind(name, distance, parity, model):
+    kind = KINDS[name](P, P.weight)
+    for eta in (2.0, 100.0):
+        clf = fitted(model, kind, weight=P.weight, parity=parity, distance=distance, eta=eta, n_estimators=60)
+        curve = clf.objective_curve_
+        assert np.diff(curve).max() <= 0
+        assert curve[-1] < curve[0]
+        g = raw(clf)
+        instance = GapDistance() if distance == "gap" else HistogramDistance()
+        expected = log_loss(P.y, sigmoid(g), sample_weight=P.weight)
+        expected += eta * penalty(kind, instance, g, P.y, P.weight, parity)
+        assert clf.objective_ == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mixed", "excluded", "each", "probabilities"])
+@pytest.mark.parametrize("model", ["LightGBM", "XGBoost"])
+def test_evaluation_sets_are_compared_alike(model, name):
+    train, test = P.take(np.arange(700) < 450), P.take(np.arange(700) >= 450)
+    kind, held = (KINDS[name](p, np.ones(len(p.y))) for p in (train, test))
+    make, _ = MODELS[model]
+    clf = make().set_params(comparison=kind.comparison, eta=5.0, early_stopping_rounds=30)
+    clf.fit(
+        train.X,
+        train.y,
+        sensitive_features=kind.features,
+        eval_set=[(test.X, test.y)],
+        eval_sensitive_features=[held.features],
+    )
+    measured = threshold_profile(
+        None, raw(clf, test), sensitive_features=held.features, comparison=clf.comparison_
+    )
+    record = clf.evals_result_["valid_0"]["objective"]
+    if name == "mixed":  # its cuts are those of the training rows
+        cuts = clf.comparison_.ordered["age"]
+        compared = held.attributes[:-1] + [
+            [((test.age <= cut) * 1.0, (test.age > cut) * 1.0) for cut in cuts]
+        ]
+        held = held._replace(attributes=compared)
+        assert measured.gap_by_cut["age"][0].tolist() == cuts
+    g = raw(clf, test)
+    expected = log_loss(test.y, sigmoid(g)) + 5 * penalty(
+        held, GapDistance(), g, test.y, np.ones(len(g)), "demographic_parity"
+    )
+    assert min(record) == pytest.approx(expected, rel=1e-4)
+
+
+def test_an_evaluation_set_with_other_groups_is_refused():
+    train, test = P.take(np.arange(700) < 450), P.take(np.arange(700) >= 450)
+    clf = lightgbm().set_params(comparison="rest", early_stopping_rounds=5)
+    with pytest.raises(ValueError, match=r"got other ones: .*'e'.*"):
+        clf.fit(
+            train.X,
+            train.y,
+            sensitive_features=train.race,
+            eval_set=[(test.X, test.y)],
+            eval_sensitive_features=[np.where(test.race == "d", "e", test.race)],
+        )
+
+
+def test_a_network_fitted_piece_by_piece_knows_plain_groups_only():
+    clf = mlp().set_params(comparison="each")
+    with pytest.raises(ValueError, match="must have comparison='crossed', got 'each': one piece does not"):
+        clf.partial_fit(P.X, P.y, classes=[0, 1], sensitive_features={"sex": P.sex, "race": P.race})
+
+
+def test_a_repair_refuses_probabilities_and_says_why():
+    with pytest.raises(ValueError, match="which learns to predict them, got probabilities"):
+        BlindRepair(LogisticRegression(), comparison="probabilities").fit(
+            P.X, P.y, sensitive_features=P.share
+        )
+
+
+def test_a_repair_has_coordinates_of_every_attribute():
+    kind = KINDS["mixed"](P, np.ones(len(P.y)))
+    clf = fitted("repair", kind)
+    assert clf.places(P.X).shape[1] == 1 + 1 + 3 + 1  # risk, sex, race, one for age
+
+
+# ---------------------------------------------------------------- torch
+
+
+def loop_loss(kind, distance, parity, **settings):
+    need("torch")
+    from evenrisk.nn import ParityLoss
+
+    return ParityLoss.for_groups(
+        kind.features,
+        kind.comparison,
+        sample_weight=P.weight,
+        distance=distance,
+        parity=parity,
+        **settings,
+    )
+
+
+@kinds
+@parities
+@pytest.mark.parametrize("distance", [GapDistance(), HistogramDistance(), GaussianDistance()], ids=str)
+def test_torch_has_the_value_of_two_groups_at_a_time(name, parity, distance):
+    torch = need("torch")
+    kind = KINDS[name](P, P.weight)
+    loss, codes = loop_loss(kind, distance, parity, unbiased=False)
+    g = P.score / 3
+    scores = torch.tensor(g, requires_grad=True)
+    weight = torch.from_numpy(P.weight)
+    value = loss(scores, codes, torch.from_numpy(P.y), weight)
+    assert value.item() == pytest.approx(penalty(kind, distance, g, P.y, P.weight, parity), rel=1e-9)
+    value.backward()
+    direction = np.random.default_rng(0).standard_normal(len(g))
+    ends = [penalty(kind, distance, g + h * direction, P.y, P.weight, parity) for h in (-1e-5, 1e-5)]
+    assert scores.grad.numpy() @ direction == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_the_unbiased_form_of_batches_has_the_value_of_all_rows(name):
+    torch = need("torch")
+    kind = KINDS[name](P, P.weight)
+    loss, codes = loop_loss(kind, GapDistance(), "demographic_parity")
+    assert loss.unbiased
+    g = torch.from_numpy(P.score / 3)
+    whole = loss(g, codes).item()
+    rng = np.random.default_rng(0)
+    # halves, so that every class is in nearly every batch
+    some = [rng.permutation(700)[:350] for _ in range(400)]
+    found = [loss(g[rows], codes[rows]).item() for rows in some]
+    assert np.mean(found) == pytest.approx(whole, abs=4.5 * np.std(found) / 20 + 2e-3)
+
+
+def test_probabilities_have_no_unbiased_form_and_no_memory():
+    torch = need("torch")
+    kind = KINDS["probabilities"](P, P.weight)
+    loss, codes = loop_loss(kind, GapDistance(), "demographic_parity")
+    assert not loss.unbiased
+    for setting, match in (({"unbiased": True}, "a row is in both"), ({"memory": 9}, "a row is in every")):
+        with pytest.raises(ValueError, match=match):
+            loop_loss(kind, GapDistance(), "demographic_parity", **setting)
+    g = torch.zeros(700)
+    with pytest.raises(ValueError, match=r"must have shape \(700, 3\), a probability of each group"):
+        loss(g, torch.zeros(700, dtype=torch.int64))
+    with pytest.raises(ValueError, match="must be probabilities from 0 to 1, got 1.5"):
+        loss(g, codes + 1.5 - codes[0, 0] * (codes == codes[0, 0]) * 0 - codes)
+
+
+# ---------------------------------------------------------------- searches
+
+
+@pytest.mark.parametrize("name", ["each and crossed", "mixed", "excluded", "rest", "probabilities"])
+def test_a_budget_is_for_the_worst_of_all_that_is_compared(name):
+    kind = KINDS[name](P, np.ones(len(P.y)))
+    search = BudgetSearchCV(FairLogisticRegression(comparison=kind.comparison), 0.3, random_state=0, cv=3)
+    search.fit(P.X, P.y, sensitive_features=kind.features)
+    assert 0 < search.max_gap_ <= 0.3
+    best = search.best_estimator_
+    assert best.eta == search.eta_
+    weaker = clone(best).set_params(eta=0).fit(P.X, P.y, sensitive_features=kind.features)
+    assert worst(kind, raw(best)) < worst(kind, raw(weaker))
+
+
+def test_a_budget_may_be_for_others_than_the_penalty():
+    both = {"sex": P.sex, "race": np.where(P.race == "d", "c", P.race)}
+    search = BudgetSearchCV(
+        FairLogisticRegression(comparison="each"), 0.35, comparison="crossed", random_state=0, cv=3
+    )
+    search.fit(P.X, P.y, sensitive_features=both)
+    assert search.best_estimator_.comparison_ == Comparison(columns="each")
+    alone = BudgetSearchCV(FairLogisticRegression(comparison="each"), 0.35, random_state=0, cv=3)
+    alone.fit(P.X, P.y, sensitive_features=both)
+    assert alone.eta_ < search.eta_  # crossed groups are further apart
+
+
+def test_every_fold_is_cut_where_all_rows_are():
+    age = pd.DataFrame({"age": P.age})
+    table = tradeoff_path(
+        FairLogisticRegression(comparison="ordered"), P.X, P.y, age, [0, 20], cv=3, random_state=0
+    )
+    assert table["max_gap"].iloc[1] < table["max_gap"].iloc[0]
+    search = BudgetSearchCV(FairLogisticRegression(comparison="ordered"), 0.3, random_state=0, cv=3)
+    search.fit(P.X, P.y, sensitive_features=age)
+    every = FairLogisticRegression(comparison="ordered").fit(P.X, P.y, sensitive_features=age)
+    assert search.best_estimator_.comparison_ == every.comparison_
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+@pytest.mark.parametrize("model", ["logistic", "LightGBM", "network"])
+def test_trained_with_probabilities_and_measured_with_the_truth_the_gap_falls(model):
+    rng = np.random.default_rng(5)
+    n = 4000
+    p = people(n, seed=5)
+    sex = (p.sex == "m").astype(float)
+    hint = sex + 0.8 * rng.standard_normal(n)  # what the probability is guessed from
+    proxy = LogisticRegression()
+    male = cross_val_predict(proxy, np.column_stack([p.X, hint]), p.sex == "m", method="predict_proba")[:, 1]
+    assert 0.6 < ((male > 0.5) == (p.sex == "m")).mean() < 0.95
+    table = pd.DataFrame({"f": 1 - male, "m": male})
+    kind = KINDS["probabilities"](p, np.ones(n))._replace(features=table)
+    truth = {
+        eta: threshold_profile(None, raw(fitted(model, kind, p, eta=eta), p), sensitive_features=p.sex).max_gap
+        for eta in (0.0, 30.0)
+    }
+    assert truth[30.0] < 0.6 * truth[0.0]
+
+
+def test_strata_helper_has_all_rows():
+    """The witness's strata are those of the rules."""
+    assert sum(rows.sum() for rows in strata_of("equalized_odds", P.y)) == len(P.y)
+    assert replace(P).score is P.score
