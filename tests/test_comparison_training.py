@@ -1,7 +1,6 @@
 """Who is compared in training: every estimator, against penalties of two groups at a time."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,25 +9,17 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from attributes import HARD, KINDS, SOFT, are, below_and_over, every, gaps, penalty, people, rest
+from attributes import KINDS, penalty, people
 from evenrisk import (
-    BlindRepair,
-    BudgetSearchCV,
     Comparison,
-    FairKernelSVC,
-    FairLinearSVC,
     FairLogisticRegression,
     GapDistance,
     GaussianDistance,
     HistogramDistance,
-    threshold_profile,
 )
 from evenrisk._xp import sigmoid
 from evenrisk.distances import evaluate
-from evenrisk.exceptions import CollapseWarning, SmallCellWarning
-from evenrisk.model_selection import tradeoff_path
 from evenrisk.parity import PARITIES, Contrasts, make_cells
-from optional import need
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::evenrisk.exceptions.SmallCellWarning"),

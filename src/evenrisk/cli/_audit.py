@@ -255,8 +255,8 @@ def _attribute_options(asked: dict[str, Any]) -> str:
 
 def _comparison(asked: dict[str, Any]) -> Any:
     """Return who is compared with whom."""
-    from evenrisk.parity import Comparison
     from evenrisk._validation import N_CUTS
+    from evenrisk.parity import Comparison
 
     ordered: dict[str, Any] = dict.fromkeys(asked["ordered"], N_CUTS)
     for name, value in asked["cuts"]:
