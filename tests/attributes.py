@@ -219,6 +219,11 @@ def strata_of(parity, y):
     return [code == stratum for stratum in range(len(rule.strata))]
 
 
+def occurring(comparisons):
+    """The comparisons in which somebody is on either side."""
+    return [pair for pair in comparisons if all(side.any() for side in pair)]
+
+
 def rate_above(score, weight, t):
     """P(score > t) of weighted rows, at each t."""
     order = np.argsort(score, kind="stable")
@@ -228,7 +233,7 @@ def rate_above(score, weight, t):
 
 def gaps(kind, parity, score, y, weight, t):
     """|difference of rates| at each t of every comparison, by stratum: a list of (comparisons, m)."""
-    pairs = [pair for attribute in kind.attributes for pair in attribute]
+    pairs = [pair for attribute in kind.attributes for pair in occurring(attribute)]
     return [
         np.array(
             [
@@ -258,7 +263,7 @@ def penalty(kind, distance, g, y, weight, parity):
         np.mean(
             [
                 np.mean([penalty_of_two(distance, g, y, weight, sides, parity) for sides in attribute])
-                for attribute in kind.attributes
+                for attribute in map(occurring, kind.attributes)
             ]
         )
     )
