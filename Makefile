@@ -83,6 +83,8 @@ benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (id
 	$(BIN)/python benchmarks/paper_choices.py
 	$(BIN)/python benchmarks/band_coverage.py
 	$(BIN)/python benchmarks/false_alarms.py
+	$(BIN)/python benchmarks/attribute_inference.py
+	$(BIN)/python benchmarks/attribute_choices.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/quality_at_gap.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/budget_kept.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/frontier.py --jobs 2 --csv results/frontier.csv --picture results/frontier.png

@@ -1,4 +1,4 @@
-"""The guide's pictures: the gap at every threshold and the risk distributions, before and after."""
+"""The pictures of the docs: the gap at every threshold, the risk distributions, the gap by the cut in age."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from sklearn.model_selection import train_test_split
 
 from evenrisk import FairLogisticRegression, threshold_profile
 from evenrisk.datasets import load_compas
-from evenrisk.plots import ParityCurveDisplay, RiskDistributionDisplay
+from evenrisk.plots import GapByCutDisplay, ParityCurveDisplay, RiskDistributionDisplay
 
 ETA = 10
 NAMES = {0: "plain logistic regression", ETA: f"fair, eta = {ETA}"}
 
 
 def draw(folder: Path) -> None:
-    """Write ``parity.svg`` and ``risks.svg``; the split is the guide's."""
-    X, y, race = load_compas()
+    """Write ``parity.svg`` and ``risks.svg``, whose split is the guide's, and ``cuts.svg``."""
+    data = load_compas()
+    X, y, race = data
     X_train, X_test, y_train, y_test, race_train, race_test = train_test_split(
         X, y, race, test_size=0.3, random_state=0
     )
@@ -32,6 +33,7 @@ def draw(folder: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "evenrisk", "svg.fonttype": "path"}):
         _save(_parity(models, X_test, y_test, race_test), folder / "parity.svg")
         _save(_risks(models, X_test, y_test, race_test), folder / "risks.svg")
+        _save(_cuts(data.frame), folder / "cuts.svg")
 
 
 def _parity(models: dict, X_test: Any, y_test: Any, race_test: Any) -> Figure:
@@ -51,6 +53,15 @@ def _risks(models: dict, X_test: Any, y_test: Any, race_test: Any) -> Figure:
     for ax, (eta, model) in zip(figure.subplots(1, 2), models.items(), strict=True):
         RiskDistributionDisplay.from_estimator(model, X_test, y_test, sensitive_features=race_test, ax=ax)
         ax.set_title(NAMES[eta], fontsize="medium")
+    return figure
+
+
+def _cuts(frame: Any) -> Figure:
+    profile = threshold_profile(
+        None, frame["decile_score"], sensitive_features=frame[["age"]], comparison="ordered"
+    )
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    GapByCutDisplay(profile, name="COMPAS's score").plot(figure.subplots(), band=profile.band(random_state=0))
     return figure
 
 

@@ -24,7 +24,7 @@ from optional import need
 ROOT = Path(__file__).parents[1]
 PAGES = (
     *("README.md", "docs/index.md", "docs/guide.md", "docs/audit.md", "docs/limits.md"),
-    *("docs/pytorch.md", "docs/boosting.md", "docs/repair.md"),
+    *("docs/comparisons.md", "docs/pytorch.md", "docs/boosting.md", "docs/repair.md"),
 )
 NEEDS = {"docs/pytorch.md": ["torch"], "docs/boosting.md": ["lightgbm", "xgboost"]}
 BLOCK = re.compile(
