@@ -284,6 +284,18 @@ def test_probabilities_have_no_unbiased_form_and_no_memory():
         loss(g, torch.full_like(codes, 1.5))
 
 
+def test_a_memory_is_refused_where_it_would_change_what_a_union_is_made_of():
+    need("torch")
+    unions = (KINDS["ordered"], KINDS["rest"], KINDS["each"])
+    for kind in (make(P, P.weight) for make in unions):
+        with pytest.raises(ValueError, match="`memory` must be 0 where unions of groups are compared, got 9"):
+            loop_loss(kind, GapDistance(), "demographic_parity", memory=9)
+    kind = KINDS["reference"](P, P.weight)  # compares groups as they are
+    assert loop_loss(kind, GapDistance(), "demographic_parity", memory=9)[0].memory is not None
+    with pytest.raises(ValueError, match="`memory` must be 0"):
+        mlp().set_params(comparison="rest", eta=1.0, memory=9).fit(P.X, P.y, sensitive_features=P.race)
+
+
 # ---------------------------------------------------------------- searches
 
 

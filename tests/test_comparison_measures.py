@@ -676,8 +676,12 @@ def table_of(name):
     return y, score, share, "probabilities", list(combinations(share.T, 2))
 
 
-def arrangements(y, score, compared, parity):
-    """Max gap and statistic of every arrangement of the rows of the table, the first as they came."""
+def arrangements(y, score, compared, parity, weight=None):
+    """Max gap and statistic of every arrangement of the rows of the table, the first as they came.
+
+    A weight stays with its score, and the standard error is that of the arrangement.
+    """
+    weight = np.ones(len(y)) if weight is None else weight
     gap, statistic = [], []
     for rows in strata_of(parity, y):
         t = np.unique(score[np.any(strata_of(parity, y), axis=0)])
@@ -685,10 +689,11 @@ def arrangements(y, score, compared, parity):
         order = np.array(list(permutations(range(np.count_nonzero(rows)))))
         largest, square, width = 0.0, 0.0, 0.0
         for sides in compared:
-            a, b = (side[rows] / side[rows].sum() for side in sides)
-            z = np.abs((a - b)[order] @ below)  # (arrangements, m)
-            unit = np.sqrt(((a - b) ** 2).sum())
-            width = np.maximum(width, z.max(axis=1))
+            parts = [side[rows][order] * weight[rows] for side in sides]
+            a, b = (part / part.sum(axis=1, keepdims=True) for part in parts)
+            z = np.abs((a - b) @ below)  # (arrangements, m)
+            unit = np.sqrt(((a - b) ** 2).sum(axis=1))
+            width = np.maximum(width, z.max(axis=1) / unit * unit[0])  # in units of those who came
             largest = np.maximum(largest, z.max(axis=1) / unit)
             square = square + (z**2).mean(axis=1) / unit**2
         gap.append(width)
@@ -713,6 +718,51 @@ def test_whole_rows_of_the_table_are_dealt_out(name, parity):
     assert found.noise_floor.mean == pytest.approx(gap.mean(), abs=4 * gap.std() / n**0.5)
     nearby = np.quantile(gap, [0.94, 0.96])
     assert nearby[0] - 1e-12 <= found.noise_floor.p95 <= nearby[1] + 1e-12
+
+
+def test_weights_of_soft_groups_stay_with_the_scores_and_count_in_every_arrangement():
+    y, score, features, comparison, compared = table_of("probabilities")
+    weight = np.array([1.0, 1, 9, 2, 1, 4, 1, 1, 6])
+    profile = threshold_profile(
+        y,
+        score,
+        sensitive_features=features,
+        comparison=comparison,
+        parity="predictive_equality",
+        sample_weight=weight,
+    )
+    gap, statistic = arrangements(y, score, compared, "predictive_equality", weight)
+    assert gap[0] == pytest.approx(profile.max_gap)
+    exact = np.mean(statistic >= statistic[0] * (1 - 1e-9))
+    found = profile.test(4000, 0)
+    assert not found.exact
+    assert found.p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000) + 1 / 4000)
+    assert found.noise_floor.mean == pytest.approx(gap.mean(), abs=4 * gap.std() / 4000**0.5)
+
+
+def test_a_test_is_exact_unless_other_people_are_unknown_in_each_column():
+    sex, race = P.some("sex", 5), P.some("race", 5)
+    each = Comparison(columns="each", unknown="exclude")
+    assert profile_by({"sex": sex, "race": race}, each).test(19, 0).exact
+    assert profile_by({"race": P.some("race", 7)}, each).test(19, 0).exact
+    assert not profile_by({"sex": sex, "race": P.some("race", 7)}, each).test(19, 0).exact
+
+
+def test_the_rows_that_decide_a_limit_do_not_depend_on_the_unit_of_weights():
+    kind = KINDS["probabilities"](P, P.weight)
+    data = {"sensitive_features": kind.features, "comparison": kind.comparison}
+    found = [
+        threshold_profile(None, P.score, sample_weight=unit * P.weight, **data).certify(
+            0.1, n_resamples=RESAMPLES, random_state=0
+        )
+        for unit in (1.0, 1000.0)
+    ]
+    assert found[0].verdict == found[1].verdict == "not decidable"
+    assert found[0].rows_needed == found[1].rows_needed
+    (whole,) = {each.rows_needed for each in found}
+    assert whole > len(P.y) / 10
+    plain = threshold_profile(None, P.score, **data)
+    assert plain._binned.counts == pytest.approx(P.share.sum(axis=0))
 
 
 def test_columns_that_move_apart_would_give_another_noise_floor():

@@ -205,6 +205,13 @@ def test_one_attribute_each_is_crossed(columns):
     same_fit((P.race, columns), (P.race, "crossed"), exact=True)
 
 
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_a_group_that_is_never_probable_is_not_there(distance):
+    with_nobody = np.column_stack([P.share, np.zeros(len(P.y))])
+    instance = DISTANCES[distance][0]
+    same_fit((with_nobody, "probabilities"), (P.share, "probabilities"), distance=instance)
+
+
 def test_one_cut_is_two_groups():
     two = np.where(P.age > 43, "over", "below")
     same_fit(({"age": P.age}, Comparison(ordered={"age": [43]})), (two, "crossed"))

@@ -384,8 +384,9 @@ class ThresholdProfile:
         That includes weights which differ between groups and not within them. Weights that vary within a
         group make the test approximate: in simulations false positives at 5 % were between 3 and 7 %, and
         between 1 and 9 % where nearly everybody has one score, or where one small group's weights, unlike the
-        others', depend on its scores. Above 100,000 rows in a stratum the permutations are replaced by their
-        normal limit.
+        others', depend on its scores. It is approximate too where some people are unknown in one attribute
+        and known in another: which values are unknown moves with them, and may have to do with the score.
+        Above 100,000 rows in a stratum the permutations are replaced by their normal limit.
 
         Parameters
         ----------
@@ -416,7 +417,8 @@ class ThresholdProfile:
         level : float, default=0.95
             Probability that all true curves lie in their bands.
         method : {"bootstrap", "dkw"}, default="bootstrap"
-            "bootstrap" resamples within cells and holds approximately; "dkw" is the inequality of Dvoretzky,
+            "bootstrap" resamples within cells (where unions are compared or groups are probabilities, whole
+            rows of a stratum) and holds approximately; "dkw" is the inequality of Dvoretzky,
             Kiefer, Wolfowitz and Massart, which holds at any sample size, is wider, and refuses weights.
             Above 20 groups a pair's bootstrap band is bounded by its two groups', which is a tenth wider.
         n_resamples : int, default=1000

@@ -269,8 +269,8 @@ class PermutationTest:
     noise_floor_by_stratum : tuple of NoiseFloor
         The same in each stratum.
     exact : bool
-        Whether the attribute was really permuted and no group has unequal weights; above 100,000 rows the
-        normal limit of permutations is used.
+        Whether the attribute was really permuted, no group has unequal weights, and the same people are
+        unknown in all attributes; above 100,000 rows the normal limit of permutations is used.
     """
 
     max_gap: float

@@ -196,8 +196,8 @@ class BinnedUnions:
         for each in self.strata:
             for u in range(len(each.unions)):
                 w = each.row_weights(u)
+                rows = (w / each.weight).sum() if self.soft else (w > 0).sum()
                 w = w / max(w.max(initial=0.0), np.finfo(float).tiny)
-                rows = (w / np.where(each.weight > 0, each.weight, 1.0)).sum() if self.soft else (w > 0).sum()
                 found.append((rows, w.sum() ** 2 / max((w @ w), np.finfo(float).tiny), w.sum()))
         return tuple(np.array(found, dtype=np.float64).T)
 
@@ -336,7 +336,10 @@ class Table:
         self.own = rows.weight / self.of_row
         self.equal = bool(np.ptp(self.own) == 0 and np.ptp(self.of_row) == 0)
         one_of_each = self.equal if rows.soft else weight_of_each(group, rows.weight) is not None
-        self.is_exact = one_of_each and n <= LARGE_STRATUM
+        # which values are unknown moves with the row, and may have to do with the score
+        known = [code >= 0 for code, _ in rows.members]
+        alike = rows.soft or all((each == known[0]).all() for each in known)
+        self.is_exact = one_of_each and alike and n <= LARGE_STRATUM
         self.columns = [
             (*rows.places(code), weight / rows.weight if rows.soft else None) for code, weight in rows.members
         ]  # places, their number, classes, shares
@@ -374,7 +377,7 @@ class Table:
         """Return max gap and statistic of arrangements (b, n) of the rows of the table → (2, b)."""
         below = self._curves(dealt)
         noise = np.broadcast_to(self.noise, (len(dealt), len(self.pairs)))
-        if not (self.equal or self.rows.soft):
+        if not self.equal:
             noise = np.array([self._noise(self.own * self.of_row[each], each) for each in dealt])
         gap = sup = square = np.zeros(len(dealt))
         for (first, second), here, unit in zip(self.pairs, noise.T, self.units, strict=True):

@@ -118,7 +118,7 @@ class FairMLPClassifier(PenalisedClassifier):
         Epochs without progress after which "adam" stops.
     memory : int, default=0
         A cell with fewer rows than this in a mini-batch is filled up with its most recent scores, of the
-        same `fit` or the same piece of `partial_fit`.
+        same `fit` or the same piece of `partial_fit`. It must be 0 where `comparison` makes unions of groups.
     device : str, default="cpu"
         "cpu", "cuda", "cuda:1", …; "auto" is "cuda" where torch sees one. Predictions are made on the CPU.
     warm_start : bool, default=False

@@ -90,7 +90,7 @@ class ParityLoss(nn.Module):
         A cell with fewer rows than this in a batch is filled up with its most recent scores, up to this
         number, in train mode and with gradients enabled. They are compared with and not learned from. Rows of
         unequal weight count as (Σw)²/Σw². Keep it below the rows of the smallest cell: a memory that holds a
-        row twice takes it for two people.
+        row twice takes it for two people. It must be 0 with probabilities and with unions of groups.
     process_group : optional
         The processes of ``torch.distributed`` to add up over; None is all of them.
 
@@ -148,6 +148,11 @@ class ParityLoss(nn.Module):
         if size and self.probabilities:
             raise ValueError(
                 f"`memory` must be 0 with probabilities=True, got {size}: a row is in every group"
+            )
+        if size and contrasts is not None and (contrasts.unions.sum(axis=1) > 1).any():
+            raise ValueError(
+                f"`memory` must be 0 where unions of groups are compared, got {size}: every group is filled "
+                "up to this number, and a union would no longer be made of its groups as the data are"
             )
         self._workers = Workers(process_group)
         n_strata = len(self.parity.strata)

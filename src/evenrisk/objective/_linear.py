@@ -254,7 +254,8 @@ class CellMoments:
         for one in self.penalty.cells.memberships():
             for block in blocks(one.code):
                 rows = block.start + np.flatnonzero(one.code[block] == cell)
-                yield rows, one.weight[rows].astype(np.float64) / total
+                # of a soft group that nobody is in, every share is 0
+                yield rows, one.weight[rows].astype(np.float64) / (total or 1.0)
 
 
 def _dense(rows: Any) -> np.ndarray:

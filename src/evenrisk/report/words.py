@@ -313,8 +313,9 @@ PERMUTED = "The groups were"
 PERMUTED_WHOLE = "The rows of the attributes' table were"
 CHANCE = """{permuted} permuted {n_permutations:,} times{within}: the grey strip runs from the
 mean to the 95 % point of the worst gap of a score that has nothing to do with the groups.{inexact}"""
-INEXACT = """ This holds approximately where weights vary within a group, and above 100,000 rows,
-where the permutations are drawn from their normal limit."""
+INEXACT = """ This holds approximately where weights vary within a group, where the people who are unknown
+in one attribute are known in another, and above 100,000 rows, where the permutations are drawn from their
+normal limit."""
 CERTIFICATE = """A limit is certified or exceeded by the inequality of Dvoretzky, Kiefer, Wolfowitz
 and Massart, which holds at any sample size and for any score."""
 CERTIFICATE_RESAMPLED = """{why}: limits are judged by resampling, which holds
