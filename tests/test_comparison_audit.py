@@ -12,13 +12,12 @@ from click.testing import CliRunner
 from matplotlib import pyplot as plt
 
 from attributes import HARD, KINDS, SOFT, Kind, below_and_over, gaps, people
-from audit_pages import FLAGS, QUICK, SCRIPT, chromium
+from audit_pages import QUICK, SCRIPT
 from evenrisk import Comparison, FairLogisticRegression, threshold_profile
 from evenrisk.cli import main
 from evenrisk.plots import GapByCutDisplay
 from evenrisk.report import audit
 from evenrisk.report.words import to_terminal
-from optional import need
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::evenrisk.exceptions.{name}")
@@ -288,37 +287,6 @@ def test_mistakes_are_named(case, tmp_path):
 HOSTILE = {"a": SCRIPT, "b": "</script><b>b", "c": 'c "quoted" & 日本', "d": "d"}
 
 
-@pytest.fixture(scope="module")
-def browser():
-    playwright = need("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Open a page, offline; in the end nothing may have gone wrong on it."""
-    wrong, pages = [], []
-
-    def open_page(report, **options):
-        path = tmp_path / f"page-{len(pages)}.html"
-        report.to_html(path)
-        page = browser.new_context(offline=True, **options).new_page()
-        pages.append(page)
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for page in pages:
-        page.context.close()
-    assert not wrong
-
-
 def percent(text):
     return np.nan if text == "–" else float(text) / 100
 
@@ -327,7 +295,7 @@ def percent(text):
     "name", ["each and crossed", "mixed", "ordered, unknown group", "rest", "probabilities"]
 )
 def test_the_numbers_of_the_page_follow_its_cut_off(opened, name):
-    page, kind = opened(audited(name)), large_enough(kind_of(name), "demographic_parity")
+    page, kind = opened(audited(name).to_html()), large_enough(kind_of(name), "demographic_parity")
     if name == "rest":
         masks = [(P.race == each) * 1.0 for each in "abc"]
         kind = kind._replace(attributes=[[(one, sum(masks) - one) for one in masks]])
@@ -355,9 +323,11 @@ def test_names_of_several_attributes_are_text_on_the_page(opened):
         positive="late",
         **QUICK,
     )
-    page = opened(report)
+    page = opened(report.to_html())
     assert page.locator("h1").inner_text() == report.summary["title"]
-    assert page.locator("i, b").count() == opened(audited("each and crossed")).locator("i, b").count()
+    assert (
+        page.locator("i, b").count() == opened(audited("each and crossed").to_html()).locator("i, b").count()
+    )
     body = page.locator("body").inner_text()
     for text in (*features, HOSTILE["b"]):
         assert text in body
@@ -365,7 +335,10 @@ def test_names_of_several_attributes_are_text_on_the_page(opened):
 
 def test_each_attribute_has_its_plots_and_the_simple_page_has_none_of_them(opened):
     def headings(name):
-        return [each.text_content() for each in opened(audited(name)).locator("figcaption, h3, h4").all()]
+        return [
+            each.text_content()
+            for each in opened(audited(name).to_html()).locator("figcaption, h3, h4").all()
+        ]
 
     mixed = " ".join(headings("mixed"))
     for words in ("by sex", "by race", "by age", "Gap of each attribute", "Largest gap by the cut in age"):
@@ -376,7 +349,7 @@ def test_each_attribute_has_its_plots_and_the_simple_page_has_none_of_them(opene
 
 
 def test_the_page_of_several_attributes_fits_a_phone(opened):
-    page = opened(audited("mixed"), viewport={"width": 360, "height": 740})
+    page = opened(audited("mixed").to_html(), viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 

@@ -8,23 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from audit_pages import FLAGS, GROUPS, LABEL, POSITIVE, QUICK, SCRIPT, audited, chromium, crowded
+from audit_pages import GROUPS, LABEL, POSITIVE, QUICK, SCRIPT, audited, crowded
 from evenrisk.report import audit, words
 from optional import need
 
-playwright = need("playwright.sync_api")
 axe = need("axe_playwright_python.sync_playwright")
 
 RATES = ("selection_rate", "tpr", "fpr", "ppv", "accuracy")
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -35,30 +26,6 @@ def plain():
 @pytest.fixture(scope="module")
 def crowd():
     return crowded().summary
-
-
-@pytest.fixture
-def opened(browser, tmp_path):
-    """Open pages; in the end nothing may have gone wrong on any of them."""
-    contexts, wrong = [], []
-
-    def open_page(html, **options):
-        path = tmp_path / f"page-{len(contexts)}.html"
-        path.write_text(html, encoding="utf-8")
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda sent: sent.url == path.as_uri() or wrong.append(sent.url))
-        page.goto(path.as_uri())
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not wrong
 
 
 def shown_threshold(page):
