@@ -114,16 +114,18 @@ class Sentence(NamedTuple):
 
 SENTENCES = {
     "every": Sentence(("group a", "Left out: group d, 12 rows.")),
-    "rest": Sentence(("than not c", "Left out: group d, 12 rows.")),
+    "rest": Sentence(("than everybody else", "Left out: group d, 12 rows.")),
     "reference": Sentence(("group b",)),
     "excluded": Sentence(("group is unknown in 129 of 900 rows, which are in no comparison of it.",)),
     "unknown group": Sentence(("unknown 129",)),
     "each": Sentence(("race c", "Left out: race d, 12 rows.", "sex f")),
     "each and crossed": Sentence(("m × c", "sex × race")),
-    "ordered": Sentence(("age over", "age up to", "10 cuts")),
+    "ordered": Sentence(("people with age over", "are selected", "than people with age up to", "10 cuts")),
     "cuts": Sentence(("3 cuts, 30.5, 47, 60", "age is unknown in 100 of 900 rows")),
     "mixed": Sentence(("sex, race and age", "race b", "4 cuts")),
-    "probabilities": Sentence(("Groups are probabilities", "by resampling")),
+    "probabilities": Sentence(
+        ("Groups are probabilities", "by resampling", "by probabilities, group", "may be another.")
+    ),
 }
 
 
@@ -421,3 +423,52 @@ def test_an_attribute_without_cuts_is_refused(ages):
 
 def test_all_kinds_are_hard_or_soft():
     assert sorted([*HARD, *SOFT]) == sorted(KINDS)
+
+
+# ---------------------------------------------------------------- what an attack found
+
+
+def test_a_reference_with_few_rows_is_named():
+    with pytest.raises(ValueError, match="2 or more groups, the reference among them, of at least 30 rows"):
+        audited("every", comparison=Comparison(reference="d"))
+    report = audit(
+        P.y,
+        RISK,
+        sensitive_features={"sex": P.sex, "race": P.race},
+        comparison=Comparison(columns="each", reference={"race": "d"}),
+        **QUICK,
+    )
+    (said,) = (each for each in report.summary["warnings"] if "could not" in each and "demographic" in each)
+    assert "race could not be measured under demographic parity: there are no 2 groups, the reference" in said
+
+
+def test_a_group_without_an_outcome_can_be_drawn():
+    age = np.linspace(20, 59, 400).round()
+    y = np.where((age > 49) & (age <= 53), 0, np.arange(400) % 2)
+    cuts = Comparison(ordered={"age": [25, 30, 35, 40, 45, 49, 53, 55]})
+    page = audit(y, RISK[:400], sensitive_features={"age": age}, comparison=cuts, **QUICK).to_html()
+    assert "age over 49 to 53" in page
+
+
+def test_cuts_that_are_left_out_are_no_groups():
+    y = np.where(P.age < 30, 0, P.y)
+    report = audit(
+        y,
+        RISK,
+        sensitive_features={"age": P.age, "sex": P.sex},
+        comparison=Comparison(ordered={"age": [22, 25, 40]}),
+        parity="equal_opportunity",
+        **QUICK | {"max_gap": 0.2},
+    )
+    (decision,) = report.judge(0.2)
+    assert decision.words.endswith("Left out: 2 cuts with few rows on a side.")
+    assert [each["is_cut"] for each in entry(report, "equal_opportunity")["left_out"]] == [True, True]
+
+
+def test_the_gate_says_that_a_gap_by_probabilities_is_not_one_between_groups():
+    report = audited("probabilities", max_gap=0.9)
+    (decision,) = report.judge(0.9, parity="demographic_parity", strict=True)
+    assert decision.passes
+    assert "The gap between the groups themselves may be another." in decision.words
+    assert "of expected rows" in report.to_html()
+    assert "of expected rows" not in audited("every").to_html()

@@ -1,5 +1,6 @@
 """Who is compared, in every other estimator, in searches and in loops of one's own."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from evenrisk import (
     threshold_profile,
 )
 from evenrisk._xp import sigmoid
+from evenrisk.exceptions import BudgetWarning
 from evenrisk.model_selection import tradeoff_path
 from optional import need
 
@@ -364,3 +366,209 @@ def test_strata_helper_has_all_rows():
     """The witness's strata are those of the rules."""
     assert sum(rows.sum() for rows in strata_of("equalized_odds", P.y)) == len(P.y)
     assert replace(P).score is P.score
+
+
+# ---------------------------------------------------------------- what an attack found
+
+
+def test_every_fold_of_a_search_leaves_out_whom_all_rows_leave_out():
+    """A group of 66 rows is large enough among all rows, and not in two thirds of them."""
+    rng = np.random.default_rng(0)
+    n = 600
+    code = rng.choice(3, n, p=[0.6, 0.29, 0.11])
+    code[:66], code[66:] = 2, np.minimum(code[66:], 1)
+    X = rng.standard_normal((n, 3)) + code[:, None] * [0.5, 0.2, 0.1]
+    y = (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
+    race = np.array(list("abd"))[code]
+    order = rng.permutation(n)
+    X, y, race = X[order], y[order], race[order]
+    found = {}
+    for least in (0, 60):
+        model = FairLogisticRegression(comparison=Comparison(min_rows=least))
+        search = BudgetSearchCV(model, 0.25, random_state=0, cv=3)
+        found[least] = search.fit(X, y, sensitive_features=race)
+    assert found[60].eta_ == found[0].eta_
+    assert found[60].max_gap_ == found[0].max_gap_
+    big = BudgetSearchCV(
+        FairLogisticRegression(comparison=Comparison(min_rows=100)), 0.25, random_state=0, cv=3
+    ).fit(X, y, sensitive_features=race)
+    assert big.comparison_.left_out == big.best_estimator_.comparison_.left_out == ("d",)
+
+
+def test_a_search_says_between_whom_its_gap_is():
+    both = {"sex": Q.sex, "race": Q.race}
+    search = BudgetSearchCV(FairLogisticRegression(comparison="each"), 0.3, random_state=0, cv=3)
+    search.fit(Q.X, Q.y, sensitive_features=both)
+    assert re.fullmatch(r"threshold 0\.\d+, (sex|race) \w against (sex|race) \w", search.worst_)
+    assert search.comparison_ == search.best_estimator_.comparison_
+    few = np.where(np.arange(len(Q.y)) < 12, "few", Q.race)
+    with pytest.warns(BudgetWarning, match=r"; \w+ against \w+, which Comparison\(min_share=...\) can leave"):
+        BudgetSearchCV(FairLogisticRegression(), 0.01, eta_range=(1, 2), cv=2, random_state=0).fit(
+            Q.X, Q.y, sensitive_features=few
+        )
+
+
+def test_min_rows_holds_for_every_outcome_that_a_rule_looks_at():
+    young = (P.age < 30) & (P.y == 1)
+    age = np.where(young, 30.0, P.age)  # nobody below 30 has a positive outcome
+    who = Comparison(ordered={"age": [25, 29, 40, 50]}, min_rows=10)
+    for parity, cuts in (("demographic_parity", [25, 29, 40, 50]), ("equalized_odds", [40, 50])):
+        clf = FairLogisticRegression(parity, comparison=who).fit(P.X, P.y, sensitive_features={"age": age})
+        assert clf.comparison_.ordered == {"age": cuts}
+        profile = threshold_profile(
+            P.y, raw(clf), sensitive_features={"age": age}, comparison=who, parity=parity
+        )
+        assert profile.gap_by_cut["age"][0].tolist() == cuts
+    with pytest.raises(ValueError, match="must leave rows in every compared cell, got none in"):
+        FairLogisticRegression("equalized_odds", comparison=replace(who, min_rows=0)).fit(
+            P.X, P.y, sensitive_features={"age": age}
+        )
+    with pytest.raises(ValueError, match="must have a cut with at least 200 rows of every outcome in 'age'"):
+        FairLogisticRegression("equalized_odds", comparison=replace(who, min_rows=200)).fit(
+            P.X, P.y, sensitive_features={"age": age}
+        )
+    race = np.where((P.race == "c") & (P.y == 1), "b", P.race)  # as few as there can be
+    who = Comparison(min_rows=10)
+    clf = FairLogisticRegression("equal_opportunity", comparison=who).fit(P.X, P.y, sensitive_features=race)
+    assert set(clf.comparison_.left_out) == {"c", "d"}
+    profile = threshold_profile(
+        P.y, raw(clf), sensitive_features=race, comparison=clf.comparison_, parity="equal_opportunity"
+    )
+    assert profile.groups == ("a", "b")
+
+
+def test_an_evaluation_set_may_have_few_of_a_group():
+    train, test = P.take(np.arange(700) < 450), P.take(np.arange(700) >= 600)
+    who = Comparison(min_rows=40)
+    clf = lightgbm().set_params(comparison=who, early_stopping_rounds=5)
+    clf.fit(
+        train.X,
+        train.y,
+        sensitive_features=train.race,
+        eval_set=[(test.X, test.y)],
+        eval_sensitive_features=[test.race],
+    )
+    assert clf.comparison_.left_out == ("d",)
+
+
+@pytest.mark.parametrize("comparison", ["crossed", "rest", "each and crossed"])
+def test_groups_whose_rows_all_weigh_0_are_not_there(comparison):
+    weight = np.where((P.sex == "f") & (P.race == "a"), 0.0, 1.0)
+    features = {"sex": P.sex, "race": P.race}
+    data = {"sensitive_features": features, "comparison": comparison, "sample_weight": weight}
+    profile = threshold_profile(None, P.score, **data)
+    kept = weight > 0
+    some = {name: column[kept] for name, column in features.items()}
+    expected = threshold_profile(None, P.score[kept], sensitive_features=some, comparison=comparison)
+    assert profile.max_gap == pytest.approx(expected.max_gap)
+    assert profile.groups == expected.groups
+    clf = FairLogisticRegression(comparison=comparison).fit(
+        P.X, P.y, sensitive_features=features, sample_weight=weight
+    )
+    assert not any("f × a" in str(label) or label == ("f", "a") for label in clf.groups_)
+
+
+def test_names_that_would_be_mistaken_for_one_another_are_refused():
+    three = np.array(["b", "all but b", "c"])[np.arange(700) % 3]
+    with pytest.raises(ValueError, match="different names, got 2 groups that are written all but b"):
+        threshold_profile(None, P.score, sensitive_features=three, comparison="rest")
+    twice = {1: P.sex, "1": P.race}
+    with pytest.raises(ValueError, match="must have columns of different names, got 2 that are written '1'"):
+        threshold_profile(None, P.score, sensitive_features=twice, comparison="each")
+    frame = pd.DataFrame(np.column_stack([P.sex, P.race]), columns=["a", "a"])
+    with pytest.raises(ValueError, match="must have columns of different names, got 2 that are written 'a'"):
+        threshold_profile(None, P.score, sensitive_features=frame)
+    features = {"sex": P.sex, "race": P.race, "sex × race": P.age}
+    who = Comparison(columns="each and crossed", ordered="sex × race")
+    with pytest.raises(
+        ValueError, match="attributes of different names, got 2 attributes that are written sex"
+    ):
+        threshold_profile(None, P.score, sensitive_features=features, comparison=who)
+    named = {"a × b": P.sex, "b": P.sex}  # a column's own name
+    profile = threshold_profile(None, P.score, sensitive_features=named, comparison="each")
+    assert profile.groups == ("a × b f", "a × b m", "b f", "b m")
+
+
+def test_two_hundred_groups_is_the_most_whatever_is_compared():
+    crossed = {"one": np.arange(700) % 25, "other": np.arange(700) // 27}
+    with pytest.raises(ValueError, match="must have at most 200 groups, got 650 distinct values"):
+        threshold_profile(None, P.score, sensitive_features=crossed, comparison=Comparison(unknown="exclude"))
+
+
+MISTAKES = {
+    "a reference that is unknown": ({"reference": pd.NA}, "`reference` must be a group, got <NA>"),
+    "a reference and the rest": (
+        {"reference": "a", "against": "rest"},
+        "`reference` must be None with against='rest', got 'a'",
+    ),
+    "cuts in cuts": ({"ordered": {"race": [[30], [40, 50]]}}, "`ordered` must be a finite number, got"),
+    "columns in columns": ({"ordered": [["race"]]}, "`ordered` must name columns, or map them to their cuts"),
+    "one name left out": ({"left_out": "a"}, "`left_out` must be a list of names of groups, got 'a'"),
+    "a reference that is left out": (
+        {"left_out": ["a"], "reference": "a"},
+        "`reference` must not be left out, got 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_in_a_comparison_are_named(case):
+    settings, message = MISTAKES[case]
+    features = {"race": P.age if "cuts" in case else P.race}
+
+    def measure():
+        threshold_profile(None, P.score, sensitive_features=features, comparison=Comparison(**settings))
+
+    with pytest.raises(ValueError, match=re.escape(message)):
+        measure()
+
+
+def test_arrays_in_a_comparison_are_as_good_as_lists():
+    for given in (np.array([30.0, 40.0]), pd.Series([30.0, 40.0]), {40.0, 30.0}, (30.0, 40.0)):
+        who = Comparison(ordered={"age": given})
+        assert list(who.ordered["age"]) == [30.0, 40.0]
+        assert hash(who) == hash(Comparison(ordered={"age": [30.0, 40.0]}))
+    assert Comparison(ordered={"age": np.array([30, 40])}) == Comparison(ordered={"age": [30, 40]})
+    assert Comparison(reference=np.array(["a", "b"])) == Comparison(reference=("a", "b"))
+
+
+def test_what_is_no_number_in_an_ordered_column_is_named():
+    age = P.age.astype(object)
+    for bad, message in (("2", "got '2'"), (10**400, "got an infinite one")):
+        age[5] = bad
+        with pytest.raises(ValueError, match=message):
+            threshold_profile(None, P.score, sensitive_features={"age": age}, comparison="ordered")
+    share = P.share.astype(object)
+    share[3, 1] = "0.5"
+    with pytest.raises(ValueError, match=r"must have probabilities in 'column 1', got '0\.5'"):
+        threshold_profile(None, P.score, sensitive_features=share, comparison="probabilities")
+
+
+def test_groups_can_be_left_out_by_name():
+    who = Comparison(left_out=["race d", "no such group"], columns="each")
+    features = {"sex": P.sex, "race": P.race}
+    profile = threshold_profile(None, P.score, sensitive_features=features, comparison=who)
+    assert profile.left_out == {"race d": np.count_nonzero(P.race == "d")}
+    small = threshold_profile(
+        None, P.score, sensitive_features=features, comparison=Comparison(min_rows=20, columns="each")
+    )
+    assert profile.max_gap == small.max_gap
+    soft = Comparison(probabilities=True, left_out=["c"])
+    table = dict(zip("abc", P.share.T, strict=True))
+    assert threshold_profile(None, P.score, sensitive_features=table, comparison=soft).groups == ("a", "b")
+
+
+def test_certificates_and_bands_name_the_worst_comparison():
+    profile = threshold_profile(
+        P.y, P.score, sensitive_features={"age": P.age}, comparison="ordered", parity="equalized_odds"
+    )
+    first, second = profile.worst_groups
+    expected = (
+        f"threshold {profile.worst_threshold:.6g}, among {profile.worst_stratum}, {first} against {second}"
+    )
+    assert profile.worst == profile.certify(0.5).worst == expected
+    band = profile.band(n_resamples=99, random_state=0)
+    assert set(band.worst_pair) == {first, second}
+    assert repr(band).endswith(f"of {' against '.join(band.worst_pair)})")
+    plain = threshold_profile(None, P.score, sensitive_features=P.sex)
+    assert " of " not in repr(plain.band(n_resamples=99, random_state=0))

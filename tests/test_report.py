@@ -468,6 +468,7 @@ def test_a_group_of_one_row_sets_nothing_and_is_named(people):
     assert only(summary)["left_out"] == [
         {
             "group": "yew",
+            "is_cut": False,
             "rows": 1,
             "cells": [{"stratum": "everybody", "rows": 1, "too_few": True, "rate": 0.0}],
         }
@@ -546,7 +547,7 @@ def test_a_rule_with_nobody_to_compare(people):
         ValueError, match=r"2 or more groups of at least 30 rows of each outcome under "
     ) as error:
         audit(late, people["score"], positive="yes", parity=["demographic_parity", "equalized_odds"], **names)
-    said = f"equalized_odds, got 1 (`min_rows` sets another number). Too few rows: {'; '.join(lacking)}"
+    said = f"equalized_odds, got 1 (min_rows sets another number). Too few rows: {'; '.join(lacking)}"
     assert str(error.value).endswith(said)
     alone = np.where(people.index == 0, "yew", "ash")
     with pytest.raises(
@@ -797,7 +798,7 @@ def test_no_sentence_on_a_limit_contradicts_another(gap, strict):
             | {"method": method}
             for method, verdict in zip(("dkw", "bootstrap"), by, strict=True)
         ]
-        parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": []}
+        parity = {"max_gap": {"value": gap}, "certificates": made, "left_out": [], "by_probabilities": False}
         line = words.limit_sentence(parity, 0.3, 900, above=above, strict=strict)
         assert (
             words.limit_sentence(parity | {"certificates": made[::-1]}, 0.3, 900, above=above, strict=strict)

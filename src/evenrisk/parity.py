@@ -15,18 +15,24 @@ share (n, m), how much of it is in each.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from evenrisk._validation import (
+    ArgumentError,
+    Attribute,
+    Groups,
+    check_codes,
+    check_comparison,
+    check_groups,
+    check_sizes,
+    shown,
+)
 from evenrisk._validation import Comparison as Comparison
-from evenrisk._validation import check_codes, check_sizes, shown
 from evenrisk._xp import Array, Cells, as_array, cast, namespace
-
-if TYPE_CHECKING:
-    from evenrisk._validation import Attribute, Groups
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,7 @@ class Contrasts(NamedTuple):
             made = cls.reference(k, int(np.searchsorted(kept, attribute.reference)))
         elif attribute.rest:
             made = cls.rest(k)
-            names += [f"not {name}" for name in names] if k > 2 else []
+            names += attribute.rests
         else:
             made = cls.every_pair(k)
         place = np.where(attribute.compared, np.cumsum(attribute.compared) - 1, -1)
@@ -272,6 +278,57 @@ def contrasts_of(groups: Groups) -> Contrasts | None:
         return None
     several = [Contrasts.of_attribute(each).of_classes(each.classes) for each in groups.attributes]
     return Contrasts.together(several)
+
+
+def check_compared_groups(
+    parity: Parity,
+    y: np.ndarray | None,
+    sensitive_features: Any,
+    weight: np.ndarray,
+    *,
+    comparison: Any,
+    name: str = "sensitive_features",
+) -> Groups:
+    """Encode the protected attribute; `min_rows` holds in every stratum that a rule compares."""
+    groups = check_groups(sensitive_features, len(weight), name=name, comparison=comparison, weight=weight)
+    least = check_comparison(comparison).min_rows
+    if isinstance(sensitive_features, Groups) or not least or not parity.needs_label or y is None:
+        return groups
+    stratum = np.asarray(parity.stratum(y))
+    strata = [(stratum == i) & (weight > 0) for i in range(len(parity.strata))]
+    left_out, cuts = list(groups.comparison.left_out), {}
+    alone = Attribute(groups.title, tuple(groups.names), np.arange(len(groups.labels)), np.array([True]))
+    for each in groups.attributes or (alone,):
+        sizes = np.array([_class_sizes(each, groups, rows) for rows in strata])
+        small, n_bins = sizes.min(axis=0) < least, len(each.cuts) + 1
+        if each.cuts:
+            below = np.cumsum(sizes[:, :n_bins], axis=1)
+            kept = np.minimum(below[:, :-1], below[:, -1:] - below[:, :-1]).min(axis=0) >= least
+            cuts[each.name or 0] = [cut for cut, is_kept in zip(each.cuts, kept, strict=True) if is_kept]
+            small[:n_bins] = False
+        left_out += [each.names[j] for j in np.flatnonzero(small)]
+        n_left = len(cuts[each.name or 0]) if each.cuts else np.count_nonzero(each.compared & ~small) - 1
+        if n_left < 1:
+            where = f" in {each.name!r}" if each.name else ""
+            what = "a cut" if each.cuts else "2 or more groups"
+            raise ArgumentError(
+                name, f"must have {what} with at least {least} rows of every outcome{where}, got fewer"
+            )
+    kept_ones = replace(
+        groups.comparison,
+        left_out=tuple(dict.fromkeys(left_out)),
+        ordered=cuts or groups.comparison.ordered,
+        min_rows=0,
+    )
+    return check_groups(sensitive_features, len(weight), name=name, comparison=kept_ones, weight=weight)
+
+
+def _class_sizes(attribute: Attribute, groups: Groups, rows: np.ndarray) -> np.ndarray:
+    """Return how many of `rows` (a mask) are in each class of an attribute, to expect where it is soft."""
+    if groups.share is not None:
+        return np.asarray(groups.share[rows].sum(axis=0))
+    code = attribute.classes[groups.code[rows]]
+    return np.bincount(code[code >= 0], minlength=len(attribute.names))
 
 
 def group_cells(parity: Parity, y: Array | None, groups: Groups, weight: Array) -> Cells:

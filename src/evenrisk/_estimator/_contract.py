@@ -42,7 +42,6 @@ from evenrisk._validation import (
     check_comparison,
     check_features,
     check_flag,
-    check_groups,
     check_length,
     check_member,
     check_number,
@@ -55,7 +54,7 @@ from evenrisk.curves import auc
 from evenrisk.distances import DISTANCES, Distance
 from evenrisk.losses import Loss
 from evenrisk.objective import Penalty, Problem, ScoreObjective, linear_scores
-from evenrisk.parity import PARITIES, Parity, check_compared, group_cells
+from evenrisk.parity import PARITIES, Parity, check_compared, check_compared_groups, group_cells
 
 MERGE_ENTRIES = 500_000  # of X: up to here looking for equal rows takes a fraction of a fit
 COLLAPSED = 0.01  # sd of the risk scores: all people within about one or two points
@@ -309,7 +308,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         weight = check_weight(sample_weight, n, np.float32 if dtype == np.float32 else np.float64)
         groups = None
         if sensitive_features is not None:
-            groups = check_groups(sensitive_features, n, comparison=self.comparison, weight=weight)
+            groups = check_compared_groups(
+                self._parity, target, sensitive_features, weight, comparison=self.comparison
+            )
         elif self._why_groups():
             raise MissingSensitiveFeatures(
                 f"`sensitive_features` is required {self._why_groups()}. Pass the group of each row to fit "

@@ -31,6 +31,7 @@ from evenrisk._validation._arrays import (
 )
 from evenrisk._validation._comparison import N_CUTS, Comparison, check_comparison, check_groups
 from evenrisk._validation._groups import (
+    ALL_BUT,
     MAX_GROUPS,
     NUMBER,
     SMALL_CELL,

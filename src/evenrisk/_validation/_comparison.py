@@ -82,7 +82,11 @@ class Comparison:
         place if they have no name.
     probabilities : bool, default=False
         Whether the columns are groups and hold the probability that a person belongs to each. What is
-        measured then is no gap between groups: see the guide.
+        measured then is not the gap between the groups: see the documentation.
+    left_out : list of str, default=()
+        Groups that are listed and not compared whatever their size, by the names that a profile has for them.
+        Names that do not occur are ignored, so that the `comparison_` of a fitted model, which has the groups
+        that were left out, fits other rows too.
 
     Examples
     --------
@@ -100,8 +104,17 @@ class Comparison:
     min_share: float = 0.0
     ordered: Any = False
     probabilities: bool = False
+    left_out: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        # arrays have no truth value, so that two comparisons with equal ones could not be compared
+        object.__setattr__(self, "ordered", _plain(self.ordered))
+        object.__setattr__(self, "reference", _plain(self.reference, tuple))
+        if self.reference is not None and _is_missing(self.reference):
+            raise ArgumentError("reference", f"must be a group, got {self.reference!r}")
+        if isinstance(self.left_out, str) or not all(isinstance(name, str) for name in self.left_out):
+            raise ArgumentError("left_out", f"must be a list of names of groups, got {self.left_out!r:.60}")
+        object.__setattr__(self, "left_out", tuple(self.left_out))
         check_choice("columns", self.columns, COLUMNS)
         check_choice("against", self.against, AGAINST)
         check_choice("unknown", self.unknown, UNKNOWN)
@@ -116,12 +129,30 @@ class Comparison:
                 "probabilities", f"must be False with {what}, got True: its columns are the groups themselves"
             )
 
+    def __hash__(self) -> int:
+        return hash((self.columns, self.against, self.unknown, self.min_rows, self.min_share, self.left_out))
+
     @property
     def is_plain(self) -> bool:
         """Whether it says nothing: the groups that occur, each compared with every other."""
-        if self.ordered is not False or self.reference is not None:  # which may be arrays
-            return False
         return replace(self, min_rows=self.min_rows or None) == Comparison()
+
+
+def _plain(value: Any, sequence: type = list) -> Any:
+    """Return arrays and columns of a data frame, also those in a dict, as lists or tuples."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each, sequence) for key, each in value.items()}
+    if isinstance(value, (range, set, frozenset)):
+        value = sorted(value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return sequence(value) if isinstance(value, list) else value
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas' NA is neither equal nor unequal
+        return True
 
 
 COMPARISONS = {
@@ -189,17 +220,18 @@ def _refuse_many(name: str, found: int, n: int) -> None:
     if found > MAX_GROUPS:
         raise ArgumentError(
             name,
-            f"must have at most {MAX_GROUPS} groups, got {found} distinct values in {n} rows: cut a measured "
-            "attribute into classes first, or name its column in Comparison(ordered=...)",
+            f"must have at most {MAX_GROUPS} groups, got {found} distinct values in {n} rows: compare a "
+            "measured attribute at cuts (Comparison(ordered=...); in the command --ordered), or sort it into "
+            "classes",
         )
 
 
-def _refuse_equal_names(name: str, names: Sequence[str]) -> None:
+def _refuse_equal_names(name: str, names: Sequence[str], what: str = "groups") -> None:
     if len(set(names)) < len(names):
         twice = next(each for each in names if list(names).count(each) > 1)
         raise ArgumentError(
             name,
-            f"must have groups of different names, got {list(names).count(twice)} groups that are written "
+            f"must have {what} of different names, got {list(names).count(twice)} {what} that are written "
             f"{twice}",
         )
 
@@ -218,6 +250,7 @@ class _Classes(NamedTuple):
     title: str  # of its column or columns; "" where it has none
     code: np.ndarray  # (n,) class of each row, −1 = unknown
     labels: np.ndarray  # (c,) objects
+    crossed: bool = False  # of several columns
     cuts: tuple[float, ...] | None = None  # of an ordered one; its classes lie between them
     left_out: tuple[str, ...] = ()  # cuts with a small side, as text
 
@@ -234,7 +267,7 @@ def _groups(columns: list[tuple[str, Any]], asked: Comparison, rows: _Rows) -> G
             nominal.append(_nominal(title, column, asked, rows))
     several = nominal if asked.columns != "crossed" or len(nominal) == 1 else []
     if asked.columns != "each" and len(nominal) > 1:
-        several = [*several, _crossed(nominal)]
+        several = [*several, _crossed(nominal, rows)]
     found = [*several, *found]
     references = _references(asked, titles, found)
     attributes = [
@@ -243,7 +276,8 @@ def _groups(columns: list[tuple[str, Any]], asked: Comparison, rows: _Rows) -> G
     code, row = _finest([attribute.classes for attribute in attributes], rows)
     attributes = [replace(each, classes=each.classes[row]) for each in attributes]
     labels = _labels_of_codes(attributes, [each.labels for each in found])
-    _refuse_equal_names(rows.name, [name for each in attributes for name in each.names])
+    _refuse_equal_names(rows.name, [each.name for each in attributes], "attributes")
+    _refuse_equal_names(rows.name, [name for each in attributes for name in each.all_names])
     plain = len(attributes) == 1 and attributes[0].is_plain
     return Groups(code, labels, None if plain else tuple(attributes))
 
@@ -276,15 +310,15 @@ def _occurring(found: _Classes, rows: _Rows) -> _Classes:
     return found._replace(code=recoded[found.code], labels=found.labels[present])
 
 
-def _crossed(columns: list[_Classes]) -> _Classes:
+def _crossed(columns: list[_Classes], rows: _Rows) -> _Classes:
     """Return the combinations of several columns that occur; unknown where one of them is."""
     title = " × ".join(each.title for each in columns)
     known = np.logical_and.reduce([each.code >= 0 for each in columns])
     code = np.full(len(known), -1)
     if not known.any():
-        return _Classes(title, code, np.empty(0, dtype=object))
+        return _Classes(title, code, np.empty(0, dtype=object), crossed=True)
     code[known], labels = cross([(each.code[known], each.labels) for each in columns])
-    return _Classes(title, code, labels)
+    return _occurring(_Classes(title, code, labels, crossed=True), rows)
 
 
 def _ordered(title: str, column: Any, cuts: Any, asked: Comparison, rows: _Rows) -> _Classes:
@@ -324,8 +358,9 @@ def _ordered(title: str, column: Any, cuts: Any, asked: Comparison, rows: _Rows)
         ends = [repr(float(cut)) for cut in chosen]
     between = [f"over {low} to {high}" for low, high in pairwise(ends)]
     labels = np.array([f"up to {ends[0]}", *between, f"over {ends[-1]}"], dtype=object)
-    code, labels = _unknown_as_class(code, labels, asked)
-    return _Classes(title, code, labels, tuple(float(cut) for cut in chosen), left_out)
+    if (rows.counts & ~known).any():
+        code, labels = _unknown_as_class(code, labels, asked)
+    return _Classes(title, code, labels, cuts=tuple(float(cut) for cut in chosen), left_out=left_out)
 
 
 def _measurements(title: str, column: Any, asked: Comparison, rows: _Rows) -> np.ndarray:
@@ -340,9 +375,10 @@ def _measurements(title: str, column: Any, asked: Comparison, rows: _Rows) -> np
         kind == "O" and all(isinstance(each, (int, float, np.number)) for each in entries)
     )
     if not good:
-        came = repr(entries[0]) if entries else str(column.dtype)
+        text = [each for each in entries if not isinstance(each, (int, float, np.number))]
+        came = repr(text[0]) if text else str(column.dtype)
         raise ArgumentError(rows.name, f"must have numbers in an ordered column, got {came}{_within(title)}")
-    value = pd.to_numeric(pd.Series(column)).to_numpy(dtype=np.float64, na_value=np.nan)
+    value = _as_floats(column)
     if np.isinf(value).any():
         raise ArgumentError(rows.name, f"must have finite numbers{_within(title)}, got an infinite one")
     missing = np.flatnonzero(np.isnan(value))
@@ -351,13 +387,30 @@ def _measurements(title: str, column: Any, asked: Comparison, rows: _Rows) -> np
     return value
 
 
+def _as_floats(column: np.ndarray) -> np.ndarray:
+    """Return numbers as float64, NaN where one is missing."""
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(pd.Series(column)).to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:  # a whole number without end
+        return np.array([np.nan if pd.isna(each) else _float(each) for each in column])
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else -float("inf")
+
+
 def _within(title: str) -> str:
     return f" in {title!r}" if title else ""
 
 
 def _given_cuts(title: str, cuts: Any, distinct: np.ndarray) -> np.ndarray:
     """Return cuts given by the user, in order; each must leave people on both sides."""
-    if np.ndim(cuts) != 1 or not len(cuts):
+    if not isinstance(cuts, (list, tuple)) or not cuts:
         raise ArgumentError(
             "ordered", f"must have a number of cuts, or the cuts,{_within(title)}, got {cuts!r:.60}"
         )
@@ -382,6 +435,14 @@ def _is_small(asked: Comparison, n: np.ndarray, share: np.ndarray) -> np.ndarray
     return (n < (asked.min_rows or 0)) | (share < asked.min_share - TIE)
 
 
+def _is_left_out(names: Sequence[str], asked: Comparison) -> np.ndarray:
+    return np.array([name in asked.left_out for name in names], dtype=bool)
+
+
+def _is_limited(asked: Comparison) -> bool:
+    return bool(asked.min_rows or asked.min_share)
+
+
 def _enough(asked: Comparison) -> str:
     """Return how large a group must be, in words."""
     parts = [f"{asked.min_rows} rows"] if asked.min_rows else []
@@ -398,7 +459,10 @@ def _asked_cuts(asked: Comparison, titles: list[str]) -> dict[int, Any]:
     given = asked.ordered
     if not isinstance(given, Mapping):
         one = isinstance(given, str) or not isinstance(given, Iterable)
-        given = dict.fromkeys([given] if one else given, N_CUTS)
+        named = [given] if one else list(given)
+        if not all(isinstance(column, (str, int)) for column in named):
+            raise ArgumentError("ordered", f"must name columns, or map them to their cuts, got {given!r:.60}")
+        given = dict.fromkeys(named, N_CUTS)
     found: dict[int, Any] = {}
     for column, cuts in given.items():
         place = _place("ordered", column, titles)
@@ -406,7 +470,7 @@ def _asked_cuts(asked: Comparison, titles: list[str]) -> dict[int, Any]:
             raise ArgumentError(
                 "ordered", f"must map {column!r} to a number of cuts, or to the cuts, got {cuts!r:.60}"
             )
-        if np.ndim(cuts) == 0:
+        if not isinstance(cuts, (list, tuple)):
             cuts = int(check_number("ordered", cuts, low=1, whole=True))
             if cuts > MAX_CUTS:
                 raise ArgumentError("ordered", f"must have at most {MAX_CUTS} cuts, got {cuts}")
@@ -433,11 +497,15 @@ def _references(asked: Comparison, titles: list[str], found: list[_Classes]) -> 
         return {}
     nominal = [each.title for each in found if each.cuts is None]
     if not isinstance(asked.reference, Mapping):
+        if asked.against == "rest":
+            raise ArgumentError("reference", f"must be None with against='rest', got {asked.reference!r:.60}")
         if len(nominal) != 1:
+            first = nominal[0] if nominal else "race"
             raise ArgumentError(
                 "reference",
-                f"must be a dict from attribute to group where not one attribute has groups, "
-                f"but {listed(nominal) or 'none'}, got {asked.reference!r:.60}",
+                f"must say which attribute it is of, as in {{{first!r}: {asked.reference!r:.60}}} (in the "
+                f"command {first}={group_name(asked.reference):.60}), where not one has groups but "
+                f"{listed(nominal) or 'none'}",
             )
         return {nominal[0]: asked.reference}
     out = {}
@@ -460,15 +528,15 @@ def _attribute(found: _Classes, asked: Comparison, reference: Any, rows: _Rows, 
     words = [group_name(label) for label in found.labels]
     if len(set(words)) < len(words):
         words = [repr(label) for label in found.labels]
-    titled = found.title and ((prefix and " × " not in found.title) or found.cuts is not None)
+    titled = found.title and ((prefix and not found.crossed) or found.cuts is not None)
     names = tuple(f"{found.title} {word}" if titled else word for word in words)
     if c == 0:
         raise ArgumentError(rows.name, f"must have known values{_within(found.title)}, got none")
-    compared = ~_is_small(asked, n, mass / mass.sum())
+    compared = ~(_is_small(asked, n, mass / mass.sum()) | _is_left_out(names, asked))
     if found.cuts is not None:  # whose small sides are gone
         compared[: len(found.cuts) + 1] = True
     if np.count_nonzero(compared) < 2:
-        big = "" if compared.all() else f" of {_enough(asked)}"
+        big = "" if compared.all() or not _is_limited(asked) else f" of {_enough(asked)}"
         came = [f"{name} ({rows_})" for name, rows_ in zip(names, n, strict=True)]
         raise ArgumentError(
             rows.name,
@@ -507,6 +575,8 @@ def _reference_at(
     wanted = tuple(reference) if isinstance(reference, list) else reference
     for i, label in enumerate(found.labels):
         if label == wanted or names[i] == wanted or group_name(label) == wanted:
+            if names[i] in asked.left_out:
+                raise ArgumentError("reference", f"must not be left out, got {names[i]!r}")
             if not compared[i]:
                 raise ArgumentError(
                     "reference", f"must have {_enough(asked)}, got {names[i]!r}, which has fewer"
@@ -553,12 +623,13 @@ def _soft_groups(columns: list[tuple[str, Any]], asked: Comparison, rows: _Rows)
         )
     share = np.empty((len(rows.counts), len(columns)))
     for j, (title, column) in enumerate(columns):
-        try:
-            if column.dtype.kind not in "fiubO":
-                raise TypeError(str(column.dtype))
-            share[:, j] = pd.to_numeric(pd.Series(column)).to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(rows.name, f"must have probabilities{_within(title)}, got {error}") from error
+        if column.ndim != 1 or column.dtype.kind not in "fiubO":
+            raise ArgumentError(rows.name, f"must have probabilities{_within(title)}, got {column.dtype}")
+        entries = [each for each in column if not pd.isna(each)] if column.dtype.kind == "O" else []
+        for each in entries:
+            if not isinstance(each, (int, float, np.number)):
+                raise ArgumentError(rows.name, f"must have probabilities{_within(title)}, got {each!r:.60}")
+        share[:, j] = _as_floats(column)
     missing = np.logical_or.reduce(np.isnan(share), axis=1)
     if missing.any() and asked.unknown == "error":
         raise missing_values(rows.name, "", np.flatnonzero(missing))
@@ -566,14 +637,16 @@ def _soft_groups(columns: list[tuple[str, Any]], asked: Comparison, rows: _Rows)
     bad = np.flatnonzero(~missing)[((known < -TIE) | (known > 1 + TIE)).any(axis=1)]
     if len(bad):
         worst = share[bad[0]][(share[bad[0]] < 0) | (share[bad[0]] > 1)][0]
-        raise ArgumentError(rows.name, f"must be probabilities from 0 to 1, got {worst:g} in row {bad[0]}")
+        raise ArgumentError(
+            rows.name, f"must be probabilities from 0 to 1, got {worst:g} in row {bad[0]} (the first is 0)"
+        )
     total = known.sum(axis=1)
     off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE + TIE)
     if len(off):
         raise ArgumentError(
             rows.name,
             f"must add up to 1 in each row, to within {SUM_TOLERANCE:g}, got {total[off[0]]:.4g} in row "
-            f"{np.flatnonzero(~missing)[off[0]]}",
+            f"{np.flatnonzero(~missing)[off[0]]} (the first is 0)",
         )
     share[~missing] = np.clip(known, 0.0, 1.0) / np.clip(known, 0.0, 1.0).sum(axis=1, keepdims=True)
     share[missing] = 0.0
@@ -594,7 +667,7 @@ def _compared_shares(
         raise ArgumentError(rows.name, "must have known values, got none")
     n = share[known].sum(axis=0)
     mass = rows.weight[known] @ share[known]
-    compared = ~_is_small(asked, n, mass / mass.sum()) & (mass > 0)
+    compared = ~(_is_small(asked, n, mass / mass.sum()) | _is_left_out(names, asked)) & (mass > 0)
     if np.count_nonzero(compared) < 2:
         came = listed([f"{name} ({rows_:.1f})" for name, rows_ in zip(names, n, strict=True)], quote=str)
         raise ArgumentError(
@@ -617,13 +690,24 @@ def _compared_shares(
         reference=at,
         n_unknown=int(np.count_nonzero(missing & rows.counts)) if asked.unknown == "exclude" else 0,
     )
+    _refuse_equal_names(rows.name, attribute.all_names)
     return Groups(share.argmax(axis=1).astype(np.int32), labels, (attribute,), share)
 
 
 def _resolved(asked: Comparison, found: Groups) -> Comparison:
-    """Return the comparison with the cuts that were chosen, so that other rows can be cut alike."""
+    """Return the comparison with the cuts that were chosen and the groups that were left out by name.
+
+    Other rows are then compared alike: how many of them are in a group does not matter any more.
+    """
     attributes = found.attributes or ()
     cuts: dict[Any, list[float]] = {each.name: list(each.cuts) for each in attributes if each.cuts}
     if len(attributes) == 1 and "" in cuts:  # other rows' column may have a name
         cuts = {0: cuts[""]}
-    return replace(asked, ordered=cuts) if cuts else asked
+    small = [each.names[j] for each in attributes for j in np.flatnonzero(~each.compared)]
+    return replace(
+        asked,
+        ordered=cuts or asked.ordered,
+        left_out=tuple(dict.fromkeys([*asked.left_out, *small])),
+        min_rows=0 if asked.min_rows else asked.min_rows,
+        min_share=0.0,
+    )

@@ -19,6 +19,7 @@ from evenrisk._validation._warnings import ArgumentError, SmallCellWarning, warn
 SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noise
 DIGITS = re.compile("([0-9]{1,18})")
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # as text
+ALL_BUT = "all but "  # begins the name of everybody else
 MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
 
 
@@ -36,6 +37,22 @@ class Attribute:
     sides: tuple[tuple[str, str], ...] = ()  # names of the people up to each cut and over it
     left_out: tuple[str, ...] = ()  # cuts with a small side, as text
     n_unknown: int = 0  # rows without a known value that are in no comparison of it
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """Names of everybody but each compared class, where that is what it is compared with."""
+        names = [self.names[j] for j in np.flatnonzero(self.compared)]
+        return tuple(f"{ALL_BUT}{name}" for name in names) if self.rest and len(names) > 2 else ()
+
+    @property
+    def all_names(self) -> list[str]:
+        """Names of its classes, and of the unions of them that are compared."""
+        sides = [side for pair in self.sides for side in pair]
+        if not self.cuts:
+            return [*self.names, *self.rests]
+        known = [f"{self.name} known"] if len(self.names) > len(self.cuts) + 1 else []
+        ends = {sides[0], sides[-1]}  # the outermost classes are sides of cuts too
+        return [*(name for name in self.names if name not in ends), *sides, *known]
 
     @property
     def is_plain(self) -> bool:
@@ -139,6 +156,7 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
     import narwhals as nw
 
     if isinstance(values, Mapping):
+        _refuse_equal_titles(name, values)
         opened = {str(title): (column, _opened(column)) for title, column in values.items()}
         columns = [
             (title, _values(series) if isinstance(series, nw.Series) else strict(column))
@@ -147,6 +165,8 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
         if not columns or any(column.ndim != 1 for _, column in columns):
             raise ArgumentError(name, f"must map names to columns, got {values!r:.60}")
         return columns
+    if getattr(values, "ndim", 0) == 2 and hasattr(values, "columns"):
+        _refuse_equal_titles(name, values.columns)
     frame = _opened(values)
     if isinstance(frame, nw.DataFrame):
         if not frame.columns:
@@ -162,6 +182,15 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
     if array.ndim == 2 and array.shape[1] > 0:
         return [(f"column {i}", array[:, i]) for i in range(array.shape[1])]
     raise ArgumentError(name, f"must be one column or several, shape (n,) or (n, m), got {array.shape}")
+
+
+def _refuse_equal_titles(name: str, titles: Any) -> None:
+    written = [str(title) for title in titles]
+    twice = [title for title in written if written.count(title) > 1]
+    if twice:
+        raise ArgumentError(
+            name, f"must have columns of different names, got {len(twice)} that are written {twice[0]!r}"
+        )
 
 
 def _opened(values: Any) -> Any:

@@ -276,8 +276,8 @@ def _comparison(asked: dict[str, Any]) -> Any:
 def _reference(references: tuple[str, ...], groups: tuple[str, ...]) -> Any:
     """Return the reference group, or one of each column where GROUP is COL=GROUP."""
     titles = [*groups, " × ".join(groups)]
-    split = [text.partition("=") for text in references]
-    found = {column: group for column, sign, group in split if sign and column in titles}
+    of_column = [(title, text) for text in references for title in titles if text.startswith(f"{title}=")]
+    found = {title: text.removeprefix(f"{title}=") for title, text in of_column}
     if len(found) == len(references):
         return found or None
     if len(references) > 1:

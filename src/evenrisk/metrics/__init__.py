@@ -26,6 +26,7 @@ from evenrisk.metrics.rows import check_parity as check_parity
 from evenrisk.metrics.rows import check_people as check_people
 from evenrisk.metrics.scorers import SCORERS
 from evenrisk.parity import STRATA as STRATA
+from evenrisk.parity import check_compared_groups as check_compared_groups
 
 # Names imported "as" themselves are for `report`, which measures many scores of the same checked rows.
 # They are no part of the documented interface.

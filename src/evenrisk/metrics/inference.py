@@ -12,7 +12,7 @@ maximum or a mean of absolute values is biased upwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,11 +123,18 @@ class Band:
         gap = np.stack([_largest(self._rates[:, a] - self._rates[:, b]) for a, b in self._compared], axis=1)
         return np.maximum(gap - self.half_width, 0.0), np.minimum(gap + self.half_width, 1.0)
 
+    @property
+    def worst_pair(self) -> tuple[str, str]:
+        """The pair with the largest measured gap."""
+        largest = [float(_largest(self._rates[:, a] - self._rates[:, b]).max()) for a, b in self._compared]
+        return self.pairs[int(np.argmax(largest))]
+
     def __repr__(self) -> str:
         gap = self.max_gap
+        which = f" of {' against '.join(self.worst_pair)}" if len(self.pairs) > 1 else ""
         return (
             f"Band({self.level:g}, {self.method}: half-width {self.half_width.min():.3f} to "
-            f"{self.half_width.max():.3f}, max gap {gap.value:.3f} [{gap.low:.3f}, {gap.high:.3f}])"
+            f"{self.half_width.max():.3f}, max gap {gap.value:.3f} [{gap.low:.3f}, {gap.high:.3f}]{which})"
         )
 
 
@@ -144,12 +151,14 @@ class Certificate:
     max_gap : Interval
         As measured, with the interval that decides.
     rows_needed : int or None
-        Rows in every group (and label, where the rule looks at it) with which the measured gap would be
-        decided; None where it is decided already, or where it equals the limit.
+        Rows on each side of every comparison (and label, where the rule looks at it) with which the measured
+        gap would be decided; None where it is decided already, or where it equals the limit.
     level : float
         Probability of being right.
     method : str
         "bootstrap" or "dkw".
+    worst : str
+        Where the measured max gap is, and between whom.
     """
 
     verdict: str
@@ -158,6 +167,7 @@ class Certificate:
     rows_needed: int | None
     level: float
     method: str
+    worst: str = field(compare=False)  # its threshold is in units of the score
 
 
 @dataclass(frozen=True)
@@ -246,7 +256,7 @@ class Inference:
         elif interval.low > limit:
             verdict = "violated"
         needed = self._rows_needed(limit, band) if verdict == "not decidable" else None
-        return Certificate(verdict, float(limit), interval, needed, self.level, method)
+        return Certificate(verdict, float(limit), interval, needed, self.level, method, self.profile.worst)
 
     def _rows_needed(self, limit: float, band: Band) -> int | None:
         """Return n per cell so that half-widths ∝ √(1/n_a + 1/n_b) fall under |measured gap − limit|."""

@@ -131,6 +131,13 @@ class ThresholdProfile:
         a, b = first[at], second[at]
         return (self.groups[a], self.groups[b]) if rates[a] >= rates[b] else (self.groups[b], self.groups[a])
 
+    @property
+    def worst(self) -> str:
+        """Where `max_gap` is, and between whom: "threshold 0.31, age up to 47 against age over 47"."""
+        stratum = f", among {shown(self.worst_stratum)}" if self.parity.needs_label else ""
+        first, second = map(shown, self.worst_groups)
+        return f"threshold {self.worst_threshold:.6g}{stratum}, {first} against {second}"
+
     @cached_property
     def gap_by_pair(self) -> np.ndarray:
         """The largest gap over all thresholds of each of `pairs`, by stratum (h, q)."""

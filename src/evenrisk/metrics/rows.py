@@ -23,6 +23,7 @@ from evenrisk._validation import (
     check_alignment,
     check_binary,
     check_codes,
+    check_comparison,
     check_groups,
     check_length,
     check_member,
@@ -33,7 +34,7 @@ from evenrisk._validation import (
     guessed_label,
     warn_user,
 )
-from evenrisk.parity import PARITIES, Contrasts, Parity, cell_codes
+from evenrisk.parity import PARITIES, Contrasts, Parity, cell_codes, check_compared_groups
 
 
 @dataclass(frozen=True)
@@ -368,6 +369,9 @@ def scored_rows(
     if y_true is None and rule.needs_label:
         raise ArgumentError("y_true", f"is required under {rule.name}, got None")
     y, guess = _labels(y_true, pos_label, at_least=2 if rule.needs_label else 1)
+    if rule.needs_label and check_comparison(comparison).min_rows:
+        groups = check_compared_groups(rule, y, sensitive_features, people.weight, comparison=comparison)
+        people = check_people(groups, sample_weight, len(score))
     rows = replace(people.with_labels(y).scored(score, rule), guess=guess)
     check_compared_rows(rows)
     return rows

@@ -48,7 +48,6 @@ from evenrisk._validation import (
     check_alignment,
     check_binary,
     check_comparison,
-    check_groups,
     check_length,
     check_number,
     check_weight,
@@ -59,7 +58,9 @@ from evenrisk._validation import (
 from evenrisk.metrics import (
     ScoredRows,
     ThresholdProfile,
+    check_compared_groups,
     check_compared_rows,
+    check_parity,
     check_people,
     threshold_profile,
 )
@@ -248,10 +249,14 @@ class SearchRows:
         parity = own.get("parity", "demographic_parity") if parity is None else parity
         in_fit = check_comparison(own.get("comparison", "crossed"))
         asked = in_fit if comparison is None else check_comparison(comparison)
-        groups = check_groups(sensitive_features, n, comparison=asked, weight=weight)
+        rule, one = check_parity(parity), np.ones(n) if weight is None else weight
+        groups = check_compared_groups(rule, y, sensitive_features, one, comparison=asked)
         given = FitInput(X, classes[y], _as_given(sensitive_features, groups, asked, in_fit), weight)
-        if not in_fit.is_plain:  # every fold is cut where all rows are
-            fitted = check_groups(sensitive_features, n, comparison=in_fit, weight=weight)
+        if (
+            not in_fit.is_plain
+        ):  # every fold is cut where all rows are, and leaves out whom all rows leave out
+            in_rule = check_parity(own.get("parity", rule))
+            fitted = check_compared_groups(in_rule, y, sensitive_features, one, comparison=in_fit)
             estimator = estimator.with_comparison(fitted.comparison)
         # an unknown rule and empty cells are refused before anything is fitted
         people = check_people(groups, weight, n).with_labels(y).scored(np.zeros(n), parity)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("eta", "max_gap", "bound", "auc", "accuracy")
 N_RESAMPLES = 400  # for the bound: its own error is then a twentieth of its width
+SMALL_PART = 0.02  # of the rows: a warning says that a group with fewer can be left out
 N_PERMUTATIONS = 200  # for the noise floor that a warning names
 FEW_PERMUTATIONS = 50  # to know whether a budget is below it, after every search
 PER_DECADE = 2  # points of the grid of η per factor of ten
@@ -94,6 +95,12 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
     max_gap_ : float
         The held-out max gap at `eta_`, of the scores' places within their folds; NaN where no groups were
         given.
+    worst_ : str
+        Where that max gap is and between whom: its threshold, a place from 0 to 1, and who is compared; ""
+        where no groups were given.
+    comparison_ : Comparison or None
+        Whose gaps were measured, with the cuts and the groups left out that all rows have: to measure other
+        rows alike. None where no groups were given.
     path_ : pandas.DataFrame
         What was tried, by eta: `max_gap`, `bound` (NaN without `confidence`, or where the measured gap is
         already above the budget), `auc` and `accuracy`, all of the pooled held-out scores. Gap, bound and AUC
@@ -195,11 +202,13 @@ class BudgetSearchCV(ClassifierMixin, BaseEstimator):
             eta, met = 0.0, True
             path = {eta: dict.fromkeys(COLUMNS[1:], np.nan)}
             model = estimator.fit_in_turn(given, [eta])
+            self.worst_, self.comparison_ = "", None
         else:
             rows, estimator = SearchRows.check(given, estimator, self.parity, self.comparison)
             search = _Search(self, estimator, rows)
             eta, met = search.find_eta()
             path, model = search.path, search.scorer.fitted(eta)
+            self.worst_, self.comparison_ = search.profiles[eta].worst, rows.comparison
         self.eta_, self.budget_met_, self.max_gap_ = eta, met, path[eta]["max_gap"]
         self.path_ = pd.DataFrame(
             [{"eta": each} | path[each] for each in sorted(path)], columns=list(COLUMNS)
@@ -373,7 +382,7 @@ class _Search:
                 f"a held-out max gap of {self.path[eta]['max_gap']:.3f} meets the budget of "
                 f"{self.settings.max_gap:g} as measured, but {len(self.rows.code):,} rows cannot tell: a "
                 f"score that has nothing to do with the groups shows {by_chance:.3f} by chance. Give more "
-                "rows, or `confidence` for a bound of the true gap",
+                "rows, leave small groups out, or give `confidence` for a bound of the true gap",
                 BudgetWarning,
             )
 
@@ -381,11 +390,23 @@ class _Search:
         """Warn that the budget is out of reach, and what chance alone would show."""
         warn_user(
             f"no eta up to {self.settings.eta_range[1]:g} brings the held-out max gap to "
-            f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}). "
-            f"On these {len(self.rows.code):,} rows a score that has nothing to do with the groups shows "
-            f"{self._gap_by_chance(eta, N_PERMUTATIONS):.3f} by chance",
+            f"{self.settings.max_gap:g}: it comes down to {self.path[eta]['max_gap']:.3f} (eta={eta:.4g}; "
+            f"{self._worst(eta)}). On these {len(self.rows.code):,} rows a score that has nothing to do with "
+            f"the groups shows {self._gap_by_chance(eta, N_PERMUTATIONS):.3f} by chance",
             BudgetWarning,
         )
+
+    def _worst(self, eta: float) -> str:
+        """Return between whom the gap is; of a small group, that it can be left out."""
+        profile = self.profiles[eta]
+        names, stratum = profile.worst_groups, profile.parity.strata.index(profile.worst_stratum)
+        rows = min(profile.rows_by_group[stratum, profile.groups.index(name)] for name in names)
+        small = (
+            ", which Comparison(min_share=...) can leave out"
+            if rows < SMALL_PART * len(self.rows.code)
+            else ""
+        )
+        return f"{' against '.join(names)}{small}"
 
     def _gap_by_chance(self, eta: float, n_permutations: int) -> float:
         """Return the mean max gap that chance alone would show."""

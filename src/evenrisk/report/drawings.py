@@ -145,7 +145,7 @@ def distribution_plot(
     rows = len(compared) > MOST_OVERLAID
     height = ROW * len(compared) if rows else HEIGHT
     densities = [shown["density"][j] for j in compared]
-    tallest = [max(density) for density in densities]
+    tallest = [max(density) or 1.0 for density in densities]  # nobody may be there
     paths, names = [], []
     for i, (j, density) in enumerate(zip(compared, densities, strict=True)):
         ground = ROW * (i + 1) if rows else HEIGHT

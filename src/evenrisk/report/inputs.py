@@ -211,7 +211,8 @@ class RuleRows:
     rule: Parity
     fewest: int
     least_share: float
-    n_groups: int  # with enough rows, of the attribute that has most of them; fewer than 2 cannot be compared
+    n_groups: int  # with enough rows, of the attribute that has most of them
+    possible: bool  # whether there is anything to compare
     left_out: list[dict[str, Any]]  # groups, and sides of cuts, with too few: their rows, by stratum too
 
     @classmethod
@@ -222,17 +223,14 @@ class RuleRows:
         enough = rows.at_least(data.fewest)
         left_out = [_left_out(rows, name, data.fewest) for name in _not_compared(rows, data.fewest)]
         n_groups = _most_groups(rows, data.fewest) if enough is None else len(enough.contrasts.unions)
-        return cls(rows.parity, data.fewest, data.comparison.min_share, n_groups, left_out)
+        return cls(
+            rows.parity, data.fewest, data.comparison.min_share, n_groups, enough is not None, left_out
+        )
 
     @cached_property
     def strata(self) -> tuple[Stratum, ...]:
         """What each stratum of the rule is."""
         return self.rule.describe()
-
-    @property
-    def possible(self) -> bool:
-        """Whether there is anything to compare."""
-        return self.n_groups > 1
 
     @property
     def names_left_out(self) -> set[str]:
@@ -286,8 +284,10 @@ def _left_out(rows: ScoredRows, name: str, fewest: int) -> dict[str, Any]:
     mine = rows.of_name(name)
     part = np.ones(len(mine.score)) if mine.part is None else mine.part
     counts = [float(part[mine.stratum == i].sum()) for i in range(len(rows.parity.strata))]
+    attributes = () if rows.compared is None else rows.compared.attributes
     return {
         "group": name,
+        "is_cut": any(name in pair for each in attributes for pair in each.sides),
         "rows": round(float(part.sum())),
         "cells": [
             {"stratum": stratum, "rows": round(n), "too_few": n < fewest}
@@ -326,11 +326,15 @@ def _rule_rows(data: AuditData, parity: str | Parity) -> RuleRows:
     if not found.possible:
         raise ArgumentError(
             "sensitive_features",
-            f"must have 2 or more groups of {found.needed} under "
-            f"{rule.name}, got {found.n_groups} (`min_rows` sets another number). Too few rows: "
+            f"must have 2 or more groups{_with_reference(data)} of {found.needed} under "
+            f"{rule.name}, got {found.n_groups} (min_rows sets another number). Too few rows: "
             f"{words.too_few(found.left_out, data.label)}",
         )
     return found
+
+
+def _with_reference(data: AuditData) -> str:
+    return ", the reference among them," if data.comparison.reference is not None else ""
 
 
 def rates_compared(data: AuditData, found: Sequence[RuleRows]) -> dict[str, dict[str, Any]]:
@@ -410,7 +414,7 @@ def about_attributes(data: AuditData, found: Sequence[RuleRows]) -> list[str]:
         kept = each.take(data.rows).compared
         measured = None if kept is None else {attribute.name for attribute in kept.attributes}
         sentences += [
-            words.not_measured(attribute["name"], each.rule.words, each.needed)
+            words.not_measured(attribute["name"], each.rule.words, each.needed, _with_reference(data))
             for attribute in data.attributes
             if len(data.attributes) > 1 and measured is not None and attribute["name"] not in measured
         ]

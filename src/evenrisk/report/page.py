@@ -42,6 +42,7 @@ def to_html(summary: dict[str, Any]) -> str:
         level=numerals.per_cent(summary["settings"]["level"]),
         cells=_cells_table(summary),
         facts=_facts(summary),
+        expected=any(each["kind"] == "probabilities" for each in summary["attributes"]),
         plain=words.is_plain(summary),
         comparison=_comparison(summary) if len(sections) > 1 else None,
         sections=sections,
@@ -213,7 +214,11 @@ def _facts(summary: dict[str, Any]) -> str:
         n, what, word = len(each["groups"]), "group", "by"
         if each["kind"] == "ordered":
             n, what, word = len(each["cuts"]), "cut", "in"
-        parts.append(f"{n} {what}{'' if n == 1 else 's'} {word} {each['name']}")
+        parts.append(
+            f"{n} groups by probability"
+            if each["kind"] == "probabilities"
+            else f"{n} {what}{'' if n == 1 else 's'} {word} {each['name']}"
+        )
     return ", ".join(parts)
 
 

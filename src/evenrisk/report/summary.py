@@ -106,7 +106,7 @@ def summarise(
 
 def _comparison(data: AuditData) -> dict[str, Any]:
     """Return who was asked to be compared with whom, and how many rows that takes."""
-    asked = asdict(data.comparison) | {"min_rows": data.fewest}
+    asked = asdict(data.comparison) | {"min_rows": data.fewest, "left_out": list(data.comparison.left_out)}
     reference = asked["reference"]
     if reference is not None:
         asked["reference"] = (
@@ -240,6 +240,7 @@ def _parity(
     return {
         "parity": compared.rule.name,
         "words": compared.rule.words,
+        "by_probabilities": _are_soft(kept),
         "left_out": _left_out(rows.under(compared.rule), compared.left_out, threshold),
         "max_gap": _interval(within.max_gap),
         "mean_gap": _interval(within.mean_gap),
@@ -335,8 +336,9 @@ def _attributes(
 def _certificates(inference: Inference, limits: Sequence[float], *, resampled: bool) -> list[dict[str, Any]]:
     """Return what can be said of each limit: by the inequality that assumes nothing, and by resampling."""
     plain = not inference.profile.gap_by_cut and len(inference.profile.by_attribute) == 1
-    where = "in every group" if plain else "in all that is compared"
-    where += " and outcome" if inference.profile.parity.needs_label else ""
+    where = "in every group" if plain else "on each side of every comparison"
+    if inference.profile.parity.needs_label:
+        where += " and outcome" if plain else " in each outcome"
     made = [
         inference.certificate(limit, method)
         for limit in limits

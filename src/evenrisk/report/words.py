@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from evenrisk._validation import SMALL_CELL, shown
+from evenrisk._validation import ALL_BUT, SMALL_CELL, shown
 from evenrisk.metrics import STRATA
 from evenrisk.report import numerals
 
@@ -42,10 +42,20 @@ def quoted_group(name: str) -> str:
 
 
 def person(name: str, summary: dict[str, Any]) -> str:
-    """Return 'group Caucasian' where there is one attribute; names of several say which: 'age over 47'."""
+    """Return 'group Caucasian' where there is one attribute; names of several say which: 'race Caucasian'."""
     (first, *others) = summary["attributes"]
-    alone = not others and first["kind"] != "ordered" and name in summary["groups"]
-    return group(name) if alone else shown(name)
+    if name in summary["groups"] and not others and first["kind"] != "ordered":
+        return group(name)
+    against = summary["settings"]["comparison"]["against"]
+    if name not in summary["groups"] and against == "rest" and name.startswith(ALL_BUT):
+        return "everybody else"
+    if any(each["cuts"] and name.startswith(f"{each['name']} ") for each in summary["attributes"]):
+        return f"people with {shown(name)}"
+    return shown(name)
+
+
+def _is(subject: str) -> str:
+    return "are" if subject.startswith("people ") else "is"
 
 
 def is_plain(summary: dict[str, Any]) -> bool:
@@ -72,6 +82,7 @@ def paragraph(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     """Return the verdict on one score column under one rule: how large, by chance or not, under a limit?"""
     parts = [headline(parity, summary), _chance(parity, summary["settings"]["level"])]
     parts += [*_limits(parity["certificates"]), *_not_compared(parity, summary)]
+    parts += [_between_groups(parity)]
     return " ".join(part for part in parts if part)
 
 
@@ -85,12 +96,18 @@ def headline(parity: dict[str, Any], summary: dict[str, Any]) -> str:
     higher, lower = (person(worst[side], summary) + _few(worst, side) for side in ("higher", "lower"))
     rates = "{} % against {} %".format(*numerals.apart(worst["higher_rate"], worst["lower_rate"], 0))
     interval = numerals.short_span(gap["low"], gap["high"])
+    by = "by probabilities, " if parity["by_probabilities"] else ""
     return (
         f"{_opening(parity, 'At the worst cut-off, ' + worst['at'] + ',')} "
-        f"{higher} is {verb} {numerals.short_points(gap['value'])} points more often than {lower} "
-        f"({rates}; {level} interval of the worst gap: {interval} points); "
+        f"{by}{higher} {_is(higher)} {verb} {numerals.short_points(gap['value'])} points more often than "
+        f"{lower} ({rates}; {level} interval of the worst gap: {interval} points); "
         f"chance alone would give {_by_chance(floor['mean'], floor['p95'])}."
     )
+
+
+def _between_groups(parity: dict[str, Any]) -> str:
+    """Say that a gap by probabilities is not the one between the groups."""
+    return "The gap between the groups themselves may be another." if parity["by_probabilities"] else ""
 
 
 def _by_chance(mean: float, p95: float) -> str:
@@ -136,11 +153,18 @@ def limit_sentence(parity: dict[str, Any], limit: float, rows: int, *, above: bo
     if strict and not above and all(made["verdict"] != "certified" for made, _ in sure):
         verb = "is not certified to be within"
     found = " ".join([f"max gap {gap:.{digits}f} {verb} {limit:g}.", *(sentence for _, sentence in sure)])
+    found += f" {_between_groups(parity)}" if parity["by_probabilities"] else ""
     gone = parity["left_out"]
     if not gone:
         return found
-    which = f"{len(gone)} {'group' if len(gone) == 1 else 'groups'}"
-    return f"{found} Left out: {which} ({sum(each['rows'] for each in gone):,} of {_rows(rows)})."
+    groups, cuts = ([each for each in gone if each["is_cut"] is is_cut] for is_cut in (False, True))
+    which = []
+    if groups:
+        some = f"{sum(each['rows'] for each in groups):,} of {_rows(rows)}"
+        which = [f"{len(groups)} {'group' if len(groups) == 1 else 'groups'} ({some})"]
+    if cuts:
+        which.append(f"{len(cuts)} {'cut' if len(cuts) == 1 else 'cuts'} with few rows on a side")
+    return f"{found} Left out: {' and '.join(which)}."
 
 
 def _limits(certificates: list[dict[str, Any]]) -> list[str]:
@@ -217,7 +241,7 @@ def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
 def _not_compared(parity: dict[str, Any], summary: dict[str, Any]) -> list[str]:
     """Name groups that are left out at the end of a verdict."""
     if len(parity["left_out"]) > MOST_NAMED:
-        return [f"Left out: {len(parity['left_out'])} groups with too few rows."]
+        return [f"Left out: {len(parity['left_out'])} groups or sides of cuts with too few rows."]
     named = [
         _with_rows(person(entry["group"], summary), entry, summary["label"]) for entry in parity["left_out"]
     ]
@@ -248,9 +272,10 @@ def unknown_values(attributes: Iterable[dict[str, Any]], rows: int) -> list[str]
     ]
 
 
-def not_measured(attribute: str, rule: str, needed: str) -> str:
+def not_measured(attribute: str, rule: str, needed: str, reference: str = "") -> str:
     """Say that a rule compares nothing of an attribute."""
-    return f"{shown(attribute)} could not be measured under {rule}: fewer than 2 groups have {needed}."
+    few = f"there are no 2 groups{reference} with {needed}"
+    return f"{shown(attribute)} could not be measured under {rule}: {few}."
 
 
 def left_out_mark(name: str, score: dict[str, Any]) -> str:
