@@ -503,7 +503,8 @@ def _counts_of(attribute: dict[str, Any], summary: dict[str, Any]) -> str:
         cuts = attribute["cuts"]
         return f"{len(cuts)} {'cut' if len(cuts) == 1 else 'cuts'}, {numerals.listed_cuts(cuts)}"
     cells = [summary["cells"][j] for j in attribute["groups"]]
-    shown = [f"{cell['group']} {cell['rows']:,}" for cell in cells[:8]]
+    prefix = f"{attribute['name']} "  # said already
+    shown = [f"{cell['group'].removeprefix(prefix)} {cell['rows']:,}" for cell in cells[:8]]
     more = len(cells) - len(shown)
     return ", ".join(shown) + (f" and {more} more groups" if more > 0 else "")
 
