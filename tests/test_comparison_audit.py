@@ -15,7 +15,7 @@ from attributes import HARD, KINDS, SOFT, Kind, below_and_over, gaps, people
 from audit_pages import QUICK, SCRIPT
 from evenrisk import Comparison, FairLogisticRegression, threshold_profile
 from evenrisk.cli import main
-from evenrisk.plots import GapByCutDisplay
+from evenrisk.plots import GapByCutDisplay, ParityCurveDisplay
 from evenrisk.report import audit
 from evenrisk.report.words import to_terminal
 
@@ -389,7 +389,7 @@ def test_the_gap_by_the_cut_is_that_of_two_groups_at_each(ages):
         f"risk (max gap {expected[worst]:.2f} at {cuts[worst]:g})",
         "95 % band, all cuts and thresholds at once",
     ]
-    assert display.ax_.get_xlabel() == "age"
+    assert display.ax_.get_xlabel() == "cut in age"
     assert display.ax_.get_ylim()[0] == 0
     plt.close("all")
 
@@ -406,6 +406,17 @@ def test_from_predictions_and_from_estimator_measure_what_is_asked(ages):
     first, second = drawn.ax_.get_lines()
     assert first.get_color() != second.get_color()
     assert "FairLogisticRegression" in legend(same)[1]
+    plt.close("all")
+
+
+def test_the_legend_of_many_groups_left_out_leaves_the_axes_room():
+    race = np.where(np.arange(900) % 90 < 4, "A race whose name is long, and longer", P.race)
+    both = {"sex": P.sex, "race of the person": race}
+    asked = Comparison(columns="each and crossed", min_share=0.1)
+    display = ParityCurveDisplay.from_predictions(None, RISK, sensitive_features=both, comparison=asked)
+    display.figure_.canvas.draw()
+    assert "not compared, rows:" in legend(display)[-1]
+    assert display.ax_.get_position().width > 0.6
     plt.close("all")
 
 

@@ -25,7 +25,7 @@ from evenrisk import (
     threshold_profile,
 )
 from evenrisk._xp import sigmoid
-from evenrisk.exceptions import BudgetWarning
+from evenrisk.exceptions import BudgetWarning, SmallCellWarning
 from evenrisk.model_selection import tradeoff_path
 from optional import need
 
@@ -487,6 +487,14 @@ def test_names_that_would_be_mistaken_for_one_another_are_refused():
     named = {"a × b": P.sex, "b": P.sex}  # a column's own name
     profile = threshold_profile(None, P.score, sensitive_features=named, comparison="each")
     assert profile.groups == ("a × b f", "a × b m", "b f", "b m")
+
+
+def test_many_numbers_with_few_rows_look_like_a_measurement():
+    with pytest.warns(SmallCellWarning, match="can be compared at cuts: comparison='ordered'"):
+        threshold_profile(None, P.score, sensitive_features=P.age)
+    with pytest.warns(SmallCellWarning) as found:
+        threshold_profile(None, P.score, sensitive_features=P.race)
+    assert "cuts" not in str(found[0].message)
 
 
 def test_two_hundred_groups_is_the_most_whatever_is_compared():

@@ -83,8 +83,8 @@ class FairLogisticRegression(PenalisedClassifier):
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
     comparison_ : Comparison
-        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
-        given.
+        `comparison` with the cuts that were chosen and the groups that were left out, to measure other rows
+        alike; where groups were given.
     calibration_ : Line, Steps or None
         The map from the minimised raw score to the calibrated one, a callable.
     objective_ : float

@@ -20,6 +20,8 @@ SMALL_CELL = 30  # rows; below this a cell's distribution function is mostly noi
 DIGITS = re.compile("([0-9]{1,18})")
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")  # as text
 ALL_BUT = "all but "  # begins the name of everybody else
+MANY_NUMBERS = 20  # groups that are numbers; more of them look like a measurement
+NUMBER_QUOTED = re.compile(r"'[-+]?[0-9.]+'")
 MAX_GROUPS = 200  # all pairs are compared: beyond this the attribute is a measurement, not a group
 
 
@@ -148,6 +150,8 @@ def check_sizes(
     small = [f"{each} ({n:.5g})" for each, n in zip(names, rows, strict=True) if n < SMALL_CELL]
     if small:
         message = f"fewer than {SMALL_CELL} rows in: {'; '.join(small)}. Gaps measured there are mostly noise"
+        if len(names) > MANY_NUMBERS and all(NUMBER_QUOTED.search(each) for each in names):
+            message += ". A measured attribute, such as age, can be compared at cuts: comparison='ordered'"
         warn_user(message, SmallCellWarning)
 
 

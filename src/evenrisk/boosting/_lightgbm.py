@@ -102,8 +102,8 @@ min_child_weight, min_child_samples, subsample, subsample_freq, colsample_bytree
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given.
     comparison_ : Comparison
-        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
-        given.
+        `comparison` with the cuts that were chosen and the groups that were left out, to measure other rows
+        alike; where groups were given.
     feature_importances_ : ndarray of shape (d,)
         How often each column was split, or the gain of it.
     n_estimators_ : int

@@ -95,8 +95,8 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given.
     comparison_ : Comparison
-        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
-        given.
+        `comparison` with the cuts that were chosen and the groups that were left out, to measure other rows
+        alike; where groups were given.
     feature_importances_ : ndarray of shape (d,)
         The share of each column in the gain, or what `importance_type` says.
     n_estimators_ : int

@@ -140,8 +140,8 @@ class FairMLPClassifier(PenalisedClassifier):
     groups_ : ndarray of shape (k,)
         The groups seen, where any were given; tuples where several columns were crossed.
     comparison_ : Comparison
-        `comparison` with the cuts that were chosen, to measure other rows by the same ones; where groups were
-        given.
+        `comparison` with the cuts that were chosen and the groups that were left out, to measure other rows
+        alike; where groups were given.
     solver_ : {"adam", "lbfgs"}
         The solver that was used.
     calibration_ : Line, Steps or None

@@ -191,7 +191,7 @@ class GapByCutDisplay:
         if band is not None:
             self.band_, highest = self._shade(band, attribute)
         _draw.headroom(ax, highest, len(ax.get_legend_handles_labels()[1]))
-        ax.set_xlabel(_draw.literal(attribute))
+        ax.set_xlabel(_draw.literal(f"cut in {attribute}"))
         ax.set_ylabel(_draw.literal(f"{self.profile.parity.words} gap, all thresholds"))
         ax.legend(frameon=False, loc="upper left", fontsize="small")
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Self
 
 from evenrisk._validation import check_choice
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 X_LABELS = {"threshold": "threshold on the risk score", "selection_rate": "share of people selected"}
 CHANCE = "max gap by chance: mean to 95 % point"
 MOST_NAMED = 3  # groups that are not compared, in the legend
+LINE = 52  # characters of the legend; a longer line would leave the axes no room
 
 
 class ParityCurveDisplay:
@@ -257,7 +259,7 @@ class ParityCurveDisplay:
         names = [*small[:MOST_NAMED], *unknown[:MOST_NAMED]]
         more = len(small) + len(unknown) - len(names)
         text = f"not compared, rows: {', '.join(names)}{f' and {more} more' if more else ''}"
-        label = _draw.literal(text)
+        label = "\n".join(map(_draw.literal, textwrap.wrap(text, LINE)))
         if label not in self.ax_.get_legend_handles_labels()[1]:
             self.ax_.plot([], [], linestyle="none", label=label)
 
