@@ -90,7 +90,7 @@ class GapByCutDisplay:
         >>> score = data.frame["education_num"]
         >>> display = GapByCutDisplay.from_predictions(None, score, sensitive_features=data.frame[["age"]])
         >>> display.ax_.get_xlabel()
-        'age'
+        'cut in age'
         """
         profile = threshold_profile(
             y_true,
