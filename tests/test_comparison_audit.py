@@ -473,6 +473,11 @@ def test_cuts_that_are_left_out_are_no_groups():
     )
     (decision,) = report.judge(0.2)
     assert decision.words.endswith("Left out: 2 cuts with few rows on a side.")
+    text = "\n".join([to_terminal(report.summary), *report.summary["verdict"], *report.summary["warnings"]])
+    assert "Left out: the cut with age up to 22, " in text
+    assert "Left out of equal opportunity, which compares groups of at least 30 rows of" in text
+    assert ": the cut with 'age up to 22', " in text
+    assert "(left out" not in text
     assert [each["is_cut"] for each in entry(report, "equal_opportunity")["left_out"]] == [True, True]
 
 

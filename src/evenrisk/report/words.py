@@ -233,9 +233,21 @@ def left_out(rule: str, groups: list[dict[str, Any]], label: dict[str, str] | No
 
 def too_few(groups: list[dict[str, Any]], label: dict[str, str] | None) -> str:
     """Name groups that have too few rows to be compared; of many, the first few."""
-    named = [_with_rows(quoted_group(entry["group"]), entry, label) for entry in groups[:MOST_NAMED]]
+    named = [
+        _with_rows(
+            _cut(shown(repr(entry["group"]))) if entry["is_cut"] else quoted_group(entry["group"]),
+            entry,
+            label,
+        )
+        for entry in groups[:MOST_NAMED]
+    ]
     more = len(groups) - len(named)
     return "; ".join(named) + (f"; and {more} more {'group' if more == 1 else 'groups'}" if more else "")
+
+
+def _cut(side: str) -> str:
+    """Return 'the cut with age up to 21': who is on one side is not left out, but on a side of other cuts."""
+    return f"the cut with {side}"
 
 
 def _not_compared(parity: dict[str, Any], summary: dict[str, Any]) -> list[str]:
@@ -243,7 +255,12 @@ def _not_compared(parity: dict[str, Any], summary: dict[str, Any]) -> list[str]:
     if len(parity["left_out"]) > MOST_NAMED:
         return [f"Left out: {len(parity['left_out'])} groups or sides of cuts with too few rows."]
     named = [
-        _with_rows(person(entry["group"], summary), entry, summary["label"]) for entry in parity["left_out"]
+        _with_rows(
+            _cut(shown(entry["group"])) if entry["is_cut"] else person(entry["group"], summary),
+            entry,
+            summary["label"],
+        )
+        for entry in parity["left_out"]
     ]
     return [f"Left out: {'; '.join(named)}."] if named else []
 
@@ -280,7 +297,11 @@ def not_measured(attribute: str, rule: str, needed: str, reference: str = "") ->
 
 def left_out_mark(name: str, score: dict[str, Any]) -> str:
     """Return what follows a group's name in the table of rates, where some rule leaves it out."""
-    gone = [parity["words"] for parity in score["parities"] if name in _names(parity["left_out"])]
+    gone = [
+        parity["words"]
+        for parity in score["parities"]
+        if name in _names([entry for entry in parity["left_out"] if not entry["is_cut"]])
+    ]
     if not gone:
         return ""
     return " (left out)" if len(gone) == len(score["parities"]) else f" (left out of {', '.join(gone)})"
