@@ -29,7 +29,8 @@ from evenrisk._validation._arrays import (
     merged_in_float64,
     refuse_masked,
 )
-from evenrisk._validation._comparison import N_CUTS, Comparison, check_comparison, check_groups
+from evenrisk._validation._attributes import N_CUTS, check_groups
+from evenrisk._validation._comparison import Comparison, check_comparison
 from evenrisk._validation._groups import (
     ALL_BUT,
     MAX_GROUPS,

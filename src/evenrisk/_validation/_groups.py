@@ -1,6 +1,6 @@
 """The protected attribute, encoded: groups, the attributes they are part of, and the cells they make.
 
-`check_groups` in `_comparison` makes them.
+`check_groups` in `_attributes` makes them.
 """
 
 from __future__ import annotations
