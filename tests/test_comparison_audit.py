@@ -143,6 +143,13 @@ def test_sentences_say_who_is_compared(name):
     assert ("exceeds" in decision.words) == (measured > 0.1)
 
 
+def test_a_column_without_a_name_reads_well_too():
+    report = audit(None, RISK, sensitive_features=P.age, comparison="ordered", **QUICK)
+    assert re.search(
+        r"people over \d+ are selected .* than people up to \d+ \(", report.summary["verdict"][0]
+    )
+
+
 def test_one_attribute_has_no_table_of_attributes():
     simple, several = audited("every"), audited("each")
     assert entry(simple)["attributes"] == []

@@ -437,6 +437,19 @@ def test_min_rows_holds_for_every_outcome_that_a_rule_looks_at():
     assert profile.groups == ("a", "b")
 
 
+def test_an_evaluation_set_with_its_columns_in_another_order_is_refused():
+    clf = lightgbm().set_params(comparison="each", early_stopping_rounds=5)
+    swapped = {"race": P.race, "sex": P.sex}
+    with pytest.raises(ValueError, match=r"in the same order of columns, got other ones: .*race a"):
+        clf.fit(
+            P.X,
+            P.y,
+            sensitive_features={"sex": P.sex, "race": P.race},
+            eval_set=[(P.X, P.y)],
+            eval_sensitive_features=[swapped],
+        )
+
+
 def test_an_evaluation_set_may_have_few_of_a_group():
     train, test = P.take(np.arange(700) < 450), P.take(np.arange(700) >= 600)
     who = Comparison(min_rows=40)
@@ -495,6 +508,27 @@ def test_many_numbers_with_few_rows_look_like_a_measurement():
     with pytest.warns(SmallCellWarning) as found:
         threshold_profile(None, P.score, sensitive_features=P.race)
     assert "cuts" not in str(found[0].message)
+
+
+def test_objectives_and_losses_of_ones_own_take_columns_as_estimators_do():
+    need("lightgbm")
+    need("torch")
+    from evenrisk.boosting import ParityObjective
+    from evenrisk.nn import ParityLoss
+
+    features = {"sex": P.sex, "age": P.age}
+    who = Comparison(columns="each", ordered={"age": [30, 50]})
+    y, g = P.y.astype(float), P.score / 3
+    found = [
+        ParityObjective(given, comparison=who, eta=2)(y, g)[0] for given in (features, pd.DataFrame(features))
+    ]
+    assert found[0].tobytes() == found[1].tobytes()
+    codes = [ParityLoss.for_groups(given, who)[1] for given in (features, pd.DataFrame(features))]
+    assert codes[0].tolist() == codes[1].tolist()
+    for bad in (None, 3, {"a": 3}, {}):
+        for door in (ParityObjective, ParityLoss.for_groups):
+            with pytest.raises(ValueError, match="`sensitive_features` must"):
+                door(bad)
 
 
 def test_two_hundred_groups_is_the_most_whatever_is_compared():

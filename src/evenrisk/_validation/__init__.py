@@ -41,6 +41,7 @@ from evenrisk._validation._groups import (
     check_cells,
     check_codes,
     check_sizes,
+    count_rows,
     group_columns,
     group_name,
 )

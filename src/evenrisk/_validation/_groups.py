@@ -188,6 +188,11 @@ def group_columns(values: Any, name: str = "sensitive_features") -> list[tuple[s
     raise ArgumentError(name, f"must be one column or several, shape (n,) or (n, m), got {array.shape}")
 
 
+def count_rows(values: Any, name: str = "sensitive_features") -> int:
+    """Return the number of rows of the attribute, whatever holds its columns."""
+    return len(group_columns(values, name)[0][1])
+
+
 def _refuse_equal_titles(name: str, titles: Any) -> None:
     written = [str(title) for title in titles]
     twice = [title for title in written if written.count(title) > 1]

@@ -327,9 +327,11 @@ class BoostedClassifier(FairClassifier):
             return replace(data.groups, code=code[groups.code])
         mine, theirs = (compared_names(self._parity, each) for each in (groups, data.groups))
         if mine != theirs:
-            differ = sorted(set(mine) ^ set(theirs))
+            differ = sorted(set(mine) ^ set(theirs)) or mine  # the same ones in another order
             raise ArgumentError(
-                name, f"must have the groups that are compared in fit, got other ones: {listed(differ)}"
+                name,
+                "must have the groups that are compared in fit, in the same order of columns, got other ones: "
+                f"{listed(differ)}",
             )
         return groups
 

@@ -20,6 +20,7 @@ from evenrisk._validation import (
     check_number,
     check_scores,
     check_weight,
+    count_rows,
 )
 from evenrisk._xp import Sums
 from evenrisk.distances import DISTANCES, Distance, cell_weights, penalty, psi_sums
@@ -91,7 +92,8 @@ class ParityObjective:
                 f"has a bound row by row, got {distance!r}"
             )
         self.distance = chosen
-        self.groups = check_groups(sensitive_features, len(sensitive_features), comparison=comparison)
+        n = count_rows(sensitive_features)
+        self.groups = check_groups(sensitive_features, n, comparison=comparison)
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Return gradient and curvature in the scores (n,), (n,)."""

@@ -252,9 +252,7 @@ class SearchRows:
         rule, one = check_parity(parity), np.ones(n) if weight is None else weight
         groups = check_compared_groups(rule, y, sensitive_features, one, comparison=asked)
         given = FitInput(X, classes[y], _as_given(sensitive_features, groups, asked, in_fit), weight)
-        if (
-            not in_fit.is_plain
-        ):  # every fold is cut where all rows are, and leaves out whom all rows leave out
+        if not in_fit.is_plain:  # cuts, and who is left out, are those of all rows in every fold
             in_rule = check_parity(own.get("parity", rule))
             fitted = check_compared_groups(in_rule, y, sensitive_features, one, comparison=in_fit)
             estimator = estimator.with_comparison(fitted.comparison)

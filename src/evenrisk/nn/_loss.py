@@ -22,7 +22,7 @@ torch's; weights are in units of 2^exponent, see `_memory`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any, NamedTuple, Self
@@ -39,6 +39,7 @@ from evenrisk._validation import (
     check_member,
     check_number,
     check_weight,
+    count_rows,
     refuse_masked,
 )
 from evenrisk._xp import (
@@ -208,12 +209,7 @@ class ParityLoss(nn.Module):
         >>> codes.tolist()
         [0, 1, 1, 1, 2, 2]
         """
-        n = (
-            len(next(iter(sensitive_features.values()), ()))
-            if isinstance(sensitive_features, Mapping)
-            else None
-        )
-        n = len(sensitive_features) if n is None else n
+        n = count_rows(sensitive_features)
         weight = check_weight(sample_weight, n)
         groups = check_groups(sensitive_features, n, comparison=comparison, weight=weight)
         return cls.of_groups(groups, **settings), torch.from_numpy(

@@ -51,7 +51,7 @@ def person(name: str, summary: dict[str, Any]) -> str:
         return "everybody else"
     if any(each["cuts"] and name.startswith(f"{each['name']} ") for each in summary["attributes"]):
         return f"people with {shown(name)}"
-    return shown(name)
+    return f"people {shown(name)}" if first["kind"] == "ordered" and not others else shown(name)
 
 
 def _is(subject: str) -> str:
