@@ -330,8 +330,8 @@ class BoostedClassifier(FairClassifier):
             differ = sorted(set(mine) ^ set(theirs)) or mine  # the same ones in another order
             raise ArgumentError(
                 name,
-                "must have the groups that are compared in fit, in the same order of columns, got other ones: "
-                f"{listed(differ)}",
+                "must have the groups that are compared in fit, in the same order of columns, got other "
+                f"ones: {listed(differ)}",
             )
         return groups
 
