@@ -148,6 +148,11 @@ def as_index(x: Array) -> Array:
     return namespace(x).astype(x, namespace(x).int64, copy=False)
 
 
+def row_numbers(rows: np.ndarray, like: Array) -> Array:
+    """Put row numbers where `like` lives, to select rows of it."""
+    return rows if isinstance(like, np.ndarray) else as_array(rows, like, dtype=namespace(like).int64)
+
+
 def arange(n: int, like: Array) -> Array:
     """0 … n − 1 as an index, made where `like` lives: a copy from the host would wait for the device."""
     if isinstance(like, np.ndarray):

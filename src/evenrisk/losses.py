@@ -9,7 +9,7 @@ block by block: ``loss.rows(block)`` is the loss of those rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evenrisk._xp import Array, namespace, sigmoid
 
@@ -22,7 +22,7 @@ class Loss(NamedTuple):
     curvature: Callable[[Array, Array], Array]  # (y, g) → ∂²ℓ/∂g², a non-negative stand-in at kinks
     kinked: bool = False  # whether the slope jumps somewhere, and the curvature is 0
 
-    def rows(self, block: slice) -> Loss:
+    def rows(self, block: Any) -> Loss:
         """Return the loss of some rows; these losses are the same for all."""
         return self
 
@@ -84,7 +84,7 @@ class SmoothedHinge(NamedTuple):
     a: Array
     kinked: bool = False
 
-    def rows(self, block: slice) -> SmoothedHinge:
+    def rows(self, block: Any) -> SmoothedHinge:
         """Return the loss of some rows."""
         return SmoothedHinge(self.mu, self.a[block])
 

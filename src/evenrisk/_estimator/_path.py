@@ -6,7 +6,9 @@ connected with the unpenalised fit.
 
 Which points. Those asked for, and some of 0.01, 0.0316, 0.1, … in between where the next step would be too
 large. These are fixed numbers, so that two fits share all of them below both. They are solved roughly, and by
-the solver "auto" whatever the user chose, so that all solvers begin at the same point.
+the solver "auto" whatever the user chose, so that all solvers begin at the same point. Where there are many
+rows, a sample of them is enough for that, and the first η asked for is solved on the sample before it is
+solved on all rows.
 
 Which solver. "auto" is Newton's method where a penalty is on and its matrices are small, else L-BFGS. A hinge
 has kinks and goes to `HingeSolver`. Newton's matrices are kept along the path: see `CurvatureCache`.
@@ -67,7 +69,12 @@ def eta_path(
     goes straight to the first η.
     """
     tol = max(settings.tol, 100 * problem.eps)  # float32 has no finer gradient
+    rough_tol = max(tol, INTERMEDIATE_TOL)
     minimise = _minimiser(problem, settings, 50 * problem.eps)
+    few = problem.sample()
+    rough, minimise_rough = (
+        (problem, minimise) if few is None else (few, _minimiser(few, settings, 50 * few.eps))
+    )
     nothing = np.zeros(problem.n_parameters)
     if start is not None and not start[: problem.n_features].any():
         start = None  # no distance has a gradient at w = 0
@@ -77,19 +84,22 @@ def eta_path(
         steps = [0.0, *_steps(asked - {0.0}, 0.0)]
     else:
         steps = sorted(asked) if start_eta is None else _steps(asked, start_eta)
+    exact = start is not None  # whether θ is a minimum over all rows
     for eta in steps:
-        here = problem.with_eta(eta)
-        exact = tol if eta in asked else max(tol, INTERMEDIATE_TOL)
-        last = settings.solver if eta in asked else "auto"
-        solution = minimise(here, theta, exact, last)
-        n_iter += solution.n_iter
-        if eta in asked and first is not None and solution.value > here(nothing)[0]:
-            # worse than θ = 0: the path has stayed in a basin that it should have left
-            solvers = ("momentum",) if last == "momentum" else ("lbfgs", "newton")
-            others = [minimise(here, first, exact, solver) for solver in solvers]
-            n_iter += sum(other.n_iter for other in others)
-            solution = min(solution, *others, key=lambda each: each.value)
-        theta = solution.theta
+        if eta not in asked or (few is not None and eta == 0 and not exact):
+            solution = minimise_rough(rough.with_eta(eta), theta, rough_tol, "auto")
+            theta, n_iter, exact = solution.theta, n_iter + solution.n_iter, few is None
+        if eta in asked:
+            here = problem.with_eta(eta)
+            solution = minimise(here, theta, tol, settings.solver)
+            n_iter += solution.n_iter
+            if first is not None and solution.value > here(nothing)[0]:
+                # worse than θ = 0: the path has stayed in a basin that it should have left
+                solvers = ("momentum",) if settings.solver == "momentum" else ("lbfgs", "newton")
+                others = [minimise(here, first, tol, solver) for solver in solvers]
+                n_iter += sum(other.n_iter for other in others)
+                solution = min(solution, *others, key=lambda each: each.value)
+            theta, exact = solution.theta, True
         first = theta if first is None else first
         if eta in asked:
             _warn_if_not_converged(solution, eta, tol, settings.max_iter)
@@ -169,7 +179,7 @@ class CurvatureCache:
     def damping(self) -> np.ndarray:
         """The diagonal matrix that is added to every matrix (m, m)."""
         damping = np.zeros(self.problem.n_parameters)
-        damping[: self.problem.n_features] = DAMPING * self.problem.row_moments[1].diagonal()
+        damping[: self.problem.n_features] = DAMPING * self.problem.variances
         return np.diag(damping)
 
     def minimise(self, problem: LinearObjective, theta: np.ndarray, **settings: Any) -> Solution:

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from evenrisk.objective import Penalty, ScoreObjective
+from evenrisk.objective import Penalty, ScoreObjective, sample_rows
 
 HALVINGS = 12
 CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective decides
@@ -97,29 +96,19 @@ class Descent:
 
 
 def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
-    """Return random rows, each cell's share of them, and the penalty of these rows alone; None is all."""
+    """Return rows drawn at random from every cell, and the penalty of these rows alone; None is all."""
     cells = penalty.cells
-    n = len(cells.code)
-    if n <= CURVATURE_ROWS:
+    if len(cells.code) <= CURVATURE_ROWS:
         return None, penalty
-    order = np.random.default_rng(0).permutation(n)
-    if cells.code.ndim > 1:  # a row stands for several cells at once
-        index = order[:CURVATURE_ROWS]
-        few = Penalty(penalty.distance, cells.rows(index))
-        return (index, few) if (cells.unite(few.cell_weights[0]) > 0).all() else (None, penalty)
-    some, weight = [], []
     least = LEAST_ROWS_OF_CELL if cells.unions is None else max(LEAST_ROWS_OF_CELL // cells.n_cells, 10)
-    by_cell = order[np.argsort(cells.code[order], kind="stable")]
-    ends = np.searchsorted(cells.code[by_cell], np.arange(cells.n_cells + 1))
-    for cell, (start, end) in enumerate(pairwise(ends)):
-        rows = by_cell[start:end]
-        rows = rows[: max(least, round(len(rows) * CURVATURE_ROWS / n))]
-        if len(rows):
-            some.append(rows)
-            weight.append(cells.weight[rows] * (penalty.cell_weights[0][cell] / cells.weight[rows].sum()))
-    index = np.concatenate(some)
-    fewer = cells.rows(index)._replace(weight=np.concatenate(weight))
-    return index, Penalty(penalty.distance, fewer)
+    single = cells.code.ndim == 1  # else a row stands for several cells at once
+    kind = cells.code + 1 if single else np.zeros(len(cells.code), int)
+    index, factor = sample_rows(kind, cells.weight, CURVATURE_ROWS, least)
+    if single:
+        compared = cells.code[index] >= 0
+        index, factor = index[compared], factor[compared]
+    few = penalty.take(index, factor)
+    return (index, few) if (cells.unite(few.cell_weights[0]) > 0).all() else (None, penalty)
 
 
 class NewTree(NamedTuple):

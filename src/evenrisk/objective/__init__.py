@@ -4,6 +4,15 @@ Derivatives are taken with respect to the scores; one last step turns them into 
 """
 
 from evenrisk.objective._linear import LinearObjective, LinearProblem, Problem, linear_scores
+from evenrisk.objective._sample import sample_rows
 from evenrisk.objective._scores import Penalty, ScoreObjective
 
-__all__ = ["LinearObjective", "LinearProblem", "Penalty", "Problem", "ScoreObjective", "linear_scores"]
+__all__ = [
+    "LinearObjective",
+    "LinearProblem",
+    "Penalty",
+    "Problem",
+    "ScoreObjective",
+    "linear_scores",
+    "sample_rows",
+]

@@ -34,7 +34,19 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from evenrisk._xp import Array, as_array, blocks, cast, concat, is_sparse, namespace, to_numpy
+from evenrisk._xp import (
+    Array,
+    as_array,
+    as_index,
+    blocks,
+    cast,
+    concat,
+    is_sparse,
+    namespace,
+    row_numbers,
+    to_numpy,
+)
+from evenrisk.objective._sample import sample_rows
 from evenrisk.objective._scores import Penalty, RowLoss, ScoreObjective
 
 FAR = 0.01  # times a column's largest value: a smaller range is measured from its smallest value
@@ -47,6 +59,8 @@ COLLINEAR = 1e-11  # times a unit variance: less than this is rounding
 ENTRIES = 4_000_000  # of the cells' covariance matrices: 32 MB, a thousand features in four cells
 FULL_MATRICES = 256  # features up to which whole (d, d) matrices are formed before the first step
 SINGULAR = 1e-6  # relative ridge on the inverse of the moments
+SAMPLE_ROWS, SAMPLE_ROWS_PER_FEATURE = 20_000, 200  # in a sample
+LEAST_SAVING = 5  # times as many rows as a sample has, for one to be taken
 FEW = 0.5  # share of rows with curvature, below which only these rows are used
 
 
@@ -314,6 +328,21 @@ class LinearObjective:
         """Return the same objective with another loss; nothing is copied."""
         return self._with(self.scores.with_loss(loss))
 
+    def sample(self) -> LinearObjective | None:
+        """Return the objective of a sample of the rows; None where it would save little."""
+        n_rows = max(SAMPLE_ROWS, SAMPLE_ROWS_PER_FEATURE * self.n_features)
+        if self.X.shape[0] < LEAST_SAVING * n_rows:
+            return None
+        kind, n_kinds = as_index(self.scores.y), 2
+        cells = None if self.scores.penalty is None else self.scores.penalty.cells
+        if cells is not None and len(cells.code.shape) == 1:
+            kind, n_kinds = kind + 2 * (as_index(cells.code) + 1), 2 * (cells.n_cells + 1)
+        rows, factor = sample_rows(kind, self.scores.weight, n_rows, n_rows // max(n_kinds, 10))
+        X = self.X[row_numbers(rows, self.scores.weight)]
+        return LinearObjective(
+            self.scores.take(rows, factor), X, alpha=self.alpha, fit_intercept=self.fit_intercept
+        )
+
     def _with(self, scores: ScoreObjective) -> Self:
         other = copy(self)
         other.scores = scores
@@ -417,6 +446,15 @@ class LinearObjective:
         """μ and E (x − μ)(x − μ)ᵀ; μ = 0 where there is no intercept to absorb it."""
         share = self.scores.weight / self.scores.total
         return second_moments(self.X, share, centred=self.fit_intercept)
+
+    @cached_property
+    def variances(self) -> np.ndarray:
+        """E (x − μ)² of each column (d,): the diagonal of `row_moments`, at less cost."""
+        if "row_moments" in vars(self) or is_sparse(self.X):
+            return self.row_moments[1].diagonal()
+        share = self.scores.weight / self.scores.total
+        centre = (self.X.T @ share) * float(self.fit_intercept)
+        return to_numpy(sum(((self.X[block] - centre) ** 2).T @ share[block] for block in blocks(share)))
 
     def _inverse_moments(self) -> np.ndarray:
         """Return (E xxᵀ + λ)⁻¹, the intercept's 1 being the last entry of x.

@@ -20,7 +20,17 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from evenrisk._xp import Array, Cells, Sums, blocks, namespace, swap_last_axes, to_numpy
+from evenrisk._xp import (
+    Array,
+    Cells,
+    Sums,
+    as_array,
+    blocks,
+    namespace,
+    row_numbers,
+    swap_last_axes,
+    to_numpy,
+)
 from evenrisk.distances import Distance, cell_weights, penalty, psi_sums
 
 KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
@@ -33,7 +43,7 @@ class RowLoss(Protocol):
     def kinked(self) -> bool:
         """Whether its slope jumps, so that it has no curvature and gradient methods stall."""
 
-    def rows(self, block: slice) -> RowLoss:
+    def rows(self, block: Any) -> RowLoss:
         """Return the loss of some rows."""
 
     def value_gradient(self, y: Array, g: Array) -> tuple[Array, Array]:
@@ -61,6 +71,11 @@ class Penalty:
         self.cell_weights = cell_weights(cells)
         # Never read. Freed at once, its memory would go back to the system and come again page by page.
         self._last: SummedScores | None = None
+
+    def take(self, rows: np.ndarray, factor: np.ndarray) -> Penalty:
+        """Return the penalty of some rows, their weights multiplied by `factor`."""
+        cells = self.cells.rows(row_numbers(rows, self.cells.weight))
+        return Penalty(self.distance, cells._replace(weight=cells.weight * as_array(factor, cells.weight)))
 
     def value(self, g: Array) -> float:
         """Return E_f(g)."""
@@ -197,6 +212,13 @@ class ScoreObjective:
     def with_loss(self, loss: RowLoss) -> ScoreObjective:
         """Return the same objective with another loss; nothing is copied."""
         return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta, self.total)
+
+    def take(self, rows: np.ndarray, factor: np.ndarray) -> ScoreObjective:
+        """Return the objective of some rows, their weights multiplied by `factor`."""
+        index = row_numbers(rows, self.weight)
+        weight = self.weight[index] * as_array(factor, self.weight)
+        penalty = None if self.penalty is None else self.penalty.take(rows, factor)
+        return ScoreObjective(self.loss.rows(index), self.y[index], weight, penalty, self.eta)
 
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Return F(g) and ∂F/∂g (n,)."""

@@ -51,6 +51,9 @@ class KernelProblem(LinearObjective):
         super().__init__(scores, X, alpha=alpha, fit_intercept=fit_intercept)
         self.kernel_features, self.gamma = features, gamma
 
+    def sample(self) -> None:
+        """Return None: the features of all rows have been computed."""
+
     def attributes(self, theta: np.ndarray, slope: float = 1.0, intercept: float = 0.0) -> dict[str, Any]:
         """Return the dual coefficients, for raw scores slope·g(θ) + intercept."""
         dual = self.kernel_features.dual_coefficients(theta[: self.n_features])
