@@ -37,10 +37,22 @@ PUBLIC = {
 ESTIMATORS = (
     CORE
     | VALIDATION
-    | {"parity", "curves", "losses", "solvers", "distances", "objective", "calibration", "_estimator"}
+    | {
+        "_kernels",
+        "parity",
+        "curves",
+        "losses",
+        "solvers",
+        "distances",
+        "objective",
+        "calibration",
+        "_estimator",
+    }
 )
 MAY_IMPORT = {
     "_xp": set(),
+    "_kernels": set(),
+    "_show_versions": {"_kernels"},
     "_validation": set(),
     "_files": set(),
     "_score_file": VALIDATION,
@@ -52,7 +64,7 @@ MAY_IMPORT = {
     "calibration": CORE | VALIDATION,
     "datasets": CORE | VALIDATION,
     "distances": CORE,
-    "objective": CORE | {"distances"},
+    "objective": CORE | {"_kernels", "distances"},
     "metrics": CORE | VALIDATION | {"parity", "curves"},
     "_estimator": ESTIMATORS - {"_estimator"},
     "linear_model": ESTIMATORS,
@@ -68,8 +80,9 @@ MAY_IMPORT = {
     "paper": PUBLIC | {"_files"},
     "cli": PUBLIC | VALIDATION | {"_files", "_score_file", "paper"},
 }
-HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime"}
+HEAVY = {"torch", "cupy", "lightgbm", "xgboost", "dask", "cvxpy", "dccp", "skops", "onnxruntime", "numba"}
 HEAVY_ALLOWED_IN: dict[str, set[str]] = {
+    "_kernels": {"numba"},
     "baselines": {"cvxpy", "dccp"},
     "boosting": {"lightgbm", "xgboost"},
     "neural_network": {"torch"},

@@ -318,12 +318,15 @@ def test_parts_of_the_rows_add_up_to_the_whole(distance, parity):
         for i in parts
     ]
     shift = distance.shift(w.g[first], w.cells(first))  # one worker's, for all
-    rounds = [each.first_round(w.g[i], shift) for each, i in zip(workers, parts, strict=True)]
+    rounds = [
+        each.first_round(lambda rows, g=w.g[i]: g[rows], shift)
+        for each, i in zip(workers, parts, strict=True)
+    ]
     sums = rounds[0].summed.sums.plus(rounds[1].summed.sums)
     penalty, D = workers[0].penalty.derivative(sums)
     assert sum(each.loss for each in rounds) + 0.7 * penalty == pytest.approx(value, rel=1e-10)
     for worker, found, i in zip(workers, rounds, parts, strict=True):
-        assert worker.second_round(found, D) == pytest.approx(gradient[i], rel=1e-8, abs=1e-12)
+        assert worker.second_round(found, 0.7 * D)[0] == pytest.approx(gradient[i], rel=1e-8, abs=1e-12)
     slopes = [
         worker.penalty.slope_sums(found.summed, lambda block, X=w.X[i]: X[block])
         for worker, found, i in zip(workers, rounds, parts, strict=True)

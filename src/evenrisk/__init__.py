@@ -21,6 +21,7 @@ _SUBMODULE_OF = {
     "HistogramDistance": "distances",
     "Parity": "parity",
     "audit": "report",
+    "show_versions": "_show_versions",
     "threshold_profile": "metrics",
 }
 # these need an extra (torch, lightgbm, xgboost), so they are not in `__all__`: `import *` works without
@@ -50,11 +51,13 @@ __all__ = [
     "datasets",
     "metrics",
     "plots",
+    "show_versions",
     "threshold_profile",
 ]
 
 if TYPE_CHECKING:
     from evenrisk import datasets, metrics, plots
+    from evenrisk._show_versions import show_versions
     from evenrisk.boosting import FairLGBMClassifier as FairLGBMClassifier
     from evenrisk.boosting import FairXGBClassifier as FairXGBClassifier
     from evenrisk.distances import GapDistance, GaussianDistance, HistogramDistance

@@ -21,6 +21,7 @@ class Loss(NamedTuple):
     value_gradient: Callable[[Array, Array], tuple[Array, Array]]  # (y, g) → ℓ, ∂ℓ/∂g
     curvature: Callable[[Array, Array], Array]  # (y, g) → ∂²ℓ/∂g², a non-negative stand-in at kinks
     kinked: bool = False  # whether the slope jumps somewhere, and the curvature is 0
+    kind: int | None = None  # its number among the compiled loops, `evenrisk._kernels`
 
     def rows(self, block: Any) -> Loss:
         """Return the loss of some rows; these losses are the same for all."""
@@ -83,6 +84,7 @@ class SmoothedHinge(NamedTuple):
     mu: float
     a: Array
     kinked: bool = False
+    kind: int | None = 3
 
     def rows(self, block: Any) -> SmoothedHinge:
         """Return the loss of some rows."""
@@ -105,6 +107,6 @@ class SmoothedHinge(NamedTuple):
         return namespace(g).where((u > 0) & (u < 1), 1 / self.mu + 0 * u, 0 * u)
 
 
-LOGISTIC = Loss("logistic", _logistic, _logistic_curvature)
-HINGE = Loss("hinge", _hinge, _hinge_curvature, kinked=True)
-SQUARED_HINGE = Loss("squared_hinge", _squared_hinge, _squared_hinge_curvature)
+LOGISTIC = Loss("logistic", _logistic, _logistic_curvature, kind=0)
+HINGE = Loss("hinge", _hinge, _hinge_curvature, kinked=True, kind=1)
+SQUARED_HINGE = Loss("squared_hinge", _squared_hinge, _squared_hinge_curvature, kind=2)

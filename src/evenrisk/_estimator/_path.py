@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from evenrisk._estimator._hinge import HingeSolver
+from evenrisk._kernels import one_blas_thread
 from evenrisk._validation import warn_user
 from evenrisk.objective import LinearObjective
 from evenrisk.solvers import RENEW, Solution, lbfgs, momentum, newton
@@ -137,6 +138,11 @@ def _minimiser(
     cheap, curvature = newton_is_cheap(problem), CurvatureCache(problem)
 
     def minimise(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
+        # all of it, small matrices too: BLAS's threads would wait for more where ours want to work
+        with one_blas_thread(here.scores.in_parts):
+            return solve(here, theta, tol, solver)
+
+    def solve(here: LinearObjective, theta: np.ndarray, tol: float, solver: str) -> Solution:
         if verbose:
             print(f"eta {here.scores.eta:g}", file=sys.stderr)
         if solver == "momentum":

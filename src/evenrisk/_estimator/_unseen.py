@@ -23,14 +23,13 @@ import numpy as np
 
 from evenrisk._xp import as_array, blocks, to_numpy
 from evenrisk.objective import LinearObjective
-from evenrisk.solvers import ridged_inverse
 
 if TYPE_CHECKING:
     from evenrisk._estimator._contract import TrainingData
 
 MAX_FEATURES = 1000  # H is (d, d), and every row needs a product with it
 MAX_LEVERAGE = 0.9  # largest q·ℓ''/W used; a row that is alone in its column has 1
-RIDGE = 1e-10
+COLLINEAR = 1e-10  # on unit scales: less curvature than this is rounding, and no row leans on it
 FOLDS = 5
 
 
@@ -49,7 +48,7 @@ def left_out_scores(
     if scores.loss.kinked or objective.n_features > MAX_FEATURES:
         return g  # a hinge has no curvature, and many features cost too much
     slope = np.asarray(to_numpy(scores(raw)[1]), dtype=np.float64)
-    inverse = ridged_inverse(objective.curvature(theta), RIDGE)
+    inverse = _pseudo_inverse(objective.curvature(theta))
     for block in blocks(g):
         X = objective.rows_of(block)
         q = to_numpy(((X @ as_array(inverse, X)) * X).sum(axis=1))
@@ -58,6 +57,15 @@ def left_out_scores(
         leverage = q * curvature * (to_numpy(scores.weight[block]) / people) / scores.total
         g[block] += q * (slope[block] / people) / (1 - np.minimum(leverage, MAX_LEVERAGE))
     return g
+
+
+def _pseudo_inverse(H: np.ndarray) -> np.ndarray:
+    """Return H⁻¹ without the directions in which H is 0 except for rounding, such as of collinear columns."""
+    root = np.sqrt(np.where(H.diagonal() > 0, H.diagonal(), 1.0))
+    values, vectors = np.linalg.eigh(H / np.outer(root, root))
+    some = values > COLLINEAR * max(values[-1], 0.0)
+    vectors = (vectors / root[:, None])[:, some]
+    return np.asarray(vectors / values[some] @ vectors.T)
 
 
 def cross_fitted_scores(

@@ -11,14 +11,6 @@ mini-batch, out-of-core and cluster run the same lines::
     S = distance.sums(g − c, cells)                                       # adds over blocks of rows
     value, D = penalty(distance, S, cells)                                # tiny arrays only
     gradient = distance.gradient(g − c, cells, D)                         # block by block again
-
-Grids
------
-Some feature maps are polynomials of degree q on every bin of a grid. Of a cell they need only the moments
-Σ w f^0 … Σ w f^q of the scores in each bin, where f is the position of a score inside its bin. So ψ is never
-evaluated row by row: q + 1 segment sums give the sums, and q table look-ups give the gradient. x (n,) is
-the score in units of bins; j (n,) its bin; f = x − j; b bins. The key of a row is ``(cell + 1)·b + j``: the
-first b keys are of rows in no cell, and their sums are dropped.
 """
 
 from __future__ import annotations
@@ -36,12 +28,9 @@ from evenrisk._xp import (
     Sums,
     as_array,
     as_index,
-    cast,
-    concat,
     namespace,
     segment_dot,
     segment_sum,
-    take,
 )
 
 # Earlier names of methods of `Distance`: calling and overriding them still works, with a warning
@@ -257,65 +246,3 @@ def evaluate(distance: Distance, g: Array, cells: Cells) -> tuple[Array, Array]:
     sums = Sums(psi_sums(distance, g, cells), *cell_weights(cells))
     value, D = penalty(distance, sums, cells)
     return value, sum(distance.gradient(g, one, D) for one in cells.memberships())
-
-
-# ---------------------------------------------------------------- grids
-
-
-class Placed(NamedTuple):
-    """Scores placed on a grid, independent of their cells."""
-
-    j: Array  # (n,) the bin
-    f: Array  # (n,) the position inside it
-    slope: Array  # (n,) df/dg
-
-
-class Binned(NamedTuple):
-    """Scores placed on one grid per cell."""
-
-    key: Array  # (n,) which bin of which cell
-    f: Array  # (n,) the position inside the bin
-    n_cells: int
-    n_bins: int
-
-
-def place(x: Array, j: Array, slope: Array) -> Placed:
-    """Place scores x into bins j."""
-    return Placed(j, x - cast(j, x.dtype), slope)
-
-
-def binned(placed: Placed, cells: Cells, n_bins: int) -> Binned:
-    """Combine each score's bin with its cell."""
-    key = (as_index(cells.code) + 1) * n_bins + placed.j
-    return Binned(key, placed.f, cells.n_cells, n_bins)
-
-
-def moments(binned: Binned, weight: Array, degree: int) -> list[Array]:
-    """Σ w f^q per cell and bin (c, b), for q = 0 … degree."""
-    out = []
-    for q in range(degree + 1):
-        weight = weight * binned.f if q else weight
-        total = segment_sum(weight, binned.key, (binned.n_cells + 1) * binned.n_bins)
-        out.append(total.reshape((binned.n_cells + 1, binned.n_bins))[1:])
-    return out
-
-
-def polynomial(binned: Binned, coefficients: list[Array]) -> Array:
-    """Σ_q coefficients[q][cell, bin]·f^q for each row (n,); 0 for rows in no cell."""
-    xp = namespace(binned.f)
-    nobody = 0 * coefficients[0][:1]
-    tables = [xp.reshape(concat([nobody, table], 0), (-1,)) for table in coefficients]
-    value = take(tables[-1], binned.key)
-    for table in tables[-2::-1]:
-        value = value * binned.f + take(table, binned.key)
-    return value
-
-
-def row_moments(binned: Binned, weight: Array, X: Array, degree: int) -> list[Array]:
-    """Σ w f^q x per cell and bin (c, b, d), for q = 0 … degree. X may be sparse."""
-    out = []
-    for q in range(degree + 1):
-        weight = weight * binned.f if q else weight
-        total = segment_dot(weight, binned.key, (binned.n_cells + 1) * binned.n_bins, X)
-        out.append(total.reshape((binned.n_cells + 1, binned.n_bins, X.shape[1]))[1:])
-    return out

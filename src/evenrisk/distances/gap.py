@@ -18,19 +18,9 @@ from evenrisk._xp import (
     segment_dot,
     sigmoid,
 )
+from evenrisk.distances._grid import Grid, GridDistance, Placed
 from evenrisk.distances._power import PowerNorm, SquareNorm
-from evenrisk.distances._protocol import (
-    Binned,
-    Distance,
-    Placed,
-    Traits,
-    binned,
-    cell_weights,
-    moments,
-    place,
-    polynomial,
-    row_moments,
-)
+from evenrisk.distances._protocol import Traits, cell_weights
 
 # Extra nodes on either side of the window. Scores outside the window are placed on them, three nodes away,
 # where they affect no threshold and no node inside.
@@ -38,7 +28,7 @@ MARGIN = 3
 
 
 @dataclass(frozen=True)
-class GapDistance(Distance):
+class GapDistance(GridDistance):
     """d = ∫ (F₀(t) − F₁(t))² dt over all thresholds t: the squared gap itself.
 
     A step function has no useful gradient, so every score is spread on a grid of step Δ by a quadratic
@@ -104,9 +94,24 @@ class GapDistance(Distance):
         """Nodes of the grid: n_thresholds + 1 in the window, the margins, and one for rounding."""
         return self.n_thresholds + 2 * MARGIN + 2
 
-    def psi_sums(self, g: Array, cells: Cells) -> Array:
+    @property
+    def grid(self) -> Grid:
+        """The nearest node of each score; those outside the window are held on the margins."""
+        inside = self.window == (0.0, 1.0)
+        return Grid(
+            n_bins=self.n_nodes,
+            degree=2,
+            scale=1 / self.step,
+            origin=self.window[0],
+            first=MARGIN,
+            half=0.5,
+            low=0.0 if inside else 0.5,
+            high=0.0 if inside else self.n_thresholds + 2 * MARGIN - 0.5,
+        )
+
+    def sums_of_moments(self, moments: list[Array]) -> Array:
         """Σ w ψ(s) over each cell (c, nodes), from the moments of the scores around their nearest node."""
-        m0, m1, m2 = moments(self._place(g, cells)[0], cells.weight, 2)
+        m0, m1, m2 = moments
         return _to_nodes(m0 / 8 - m1 / 2 + m2 / 2, 0.75 * m0 - m2, m0 / 8 + m1 / 2 + m2 / 2)
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
@@ -167,18 +172,13 @@ class GapDistance(Distance):
         through_u = self._above(v) - self._padded(0.5 * v)
         return unit[..., 0] ** 2 * d, through_mass + through_u, through_mass - through_u
 
-    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
-        """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,).
+    def coefficients(self, D: Array) -> list[Array]:
+        """With j the nearest node: ½(D_{j+1} − D_{j−1}) and D_{j−1} − 2D_j + D_{j+1}, (c, nodes) each."""
+        return _differences(D)
 
-        With j the nearest node the sum is ½(D_{j+1} − D_{j−1}) + f·(D_{j−1} − 2D_j + D_{j+1}).
-        """
-        bins, slope = self._place(g, cells)
-        return polynomial(bins, _differences(D)) * slope * cells.weight
-
-    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian_of_moments(self, moments: list[Array]) -> Array:
         """Σ w ψ_j'(s)·s' x (c, nodes, d)."""
-        bins, slope = self._place(g, cells)
-        m0, m1 = row_moments(bins, slope * cells.weight, X, 1)
+        m0, m1 = moments
         return _to_nodes(m1 - m0 / 2, -2 * m1, m1 + m0 / 2)
 
     def row_norms(self, g: Array | Placed) -> tuple[Array, Array]:
@@ -231,29 +231,13 @@ class GapDistance(Distance):
     def _psi_curvature(self, g: Array, placed: Placed, cells: Cells, D: Array) -> Array:
         """Return w·max(0, Σ_j D[cell, j]·d²ψ_j(x(g))/dg²)."""
         xp = namespace(g)
-        bins, slope = self._place(placed, cells)
+        placed, key = self._place(placed, cells)
+        slope = placed.slope
         first, second = _differences(D)
-        in_x = polynomial(bins, [first, second])
+        in_x = self.polynomial(placed, key, [first, second])
         # dx/dg = s(1 − s)/Δ, so d²x/dg² = (1 − 2s)·dx/dg
-        curvature = polynomial(bins, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
+        curvature = self.polynomial(placed, key, [second]) * slope**2 + in_x * slope * (1 - 2 * sigmoid(g))
         return cells.weight * xp.where(curvature > 0, curvature, 0 * curvature)
-
-    def prepare(self, g: Array) -> Placed:
-        """Place the scores at their nearest node."""
-        xp = namespace(g)
-        s = sigmoid(g)
-        x = (s - self.window[0]) / self.step + MARGIN
-        slope = s * (1 - s) / self.step
-        if tuple(self.window) != (0, 1):
-            low, high = 0.5, self.n_thresholds + 2 * MARGIN - 0.5
-            slope = xp.where((x > low) & (x < high), slope, 0 * slope)
-            x = xp.where(x < low, low + 0 * x, xp.where(x > high, high + 0 * x, x))
-        return place(x, as_index(x + 0.5), slope)
-
-    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array]:
-        """Place the scores at their nearest node; also dx/dg (n,), x the score in grid steps."""
-        placed = g if isinstance(g, Placed) else self.prepare(g)
-        return binned(placed, cells, self.n_nodes), placed.slope
 
     @property
     def _kept(self) -> slice:

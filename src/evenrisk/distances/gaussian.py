@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenrisk._xp import Array, Cells, as_index, detach, namespace, segment_dot, segment_sum, take
-from evenrisk.distances._protocol import Distance, Traits
+from evenrisk._xp import Array, Cells, concat, detach, namespace
+from evenrisk.distances._grid import Grid, GridDistance
+from evenrisk.distances._protocol import Traits
 
 VARIANCE_FLOOR = 1e-8  # relative to the pair's pooled variance
 
 
 @dataclass(frozen=True)
-class GaussianDistance(Distance):
+class GaussianDistance(GridDistance):
     """d = ½[(δ/σ₀)² + (δ/σ₁)² + (σ₀/σ₁ − σ₁/σ₀)²], δ = μ₀ − μ₁: symmetric KL of two normals.
 
     ψ(g) = (g, g²) on the **raw** score, minus the pooled mean: without this the variance cancels in float32.
@@ -28,14 +29,14 @@ class GaussianDistance(Distance):
         g = detach(g)
         return (cells.weight @ g) / cells.weight.sum()
 
-    def psi_sums(self, g: Array, cells: Cells) -> Array:
+    @property
+    def grid(self) -> Grid:
+        """One bin, in which the position of a score is the score itself."""
+        return Grid(n_bins=1, degree=2, raw=True)
+
+    def sums_of_moments(self, moments: list[Array]) -> Array:
         """Σ w g and Σ w g² over each cell (c, 2)."""
-        xp = namespace(g)
-        n = cells.n_cells + 1
-        code = as_index(cells.code) + 1
-        weighted = cells.weight * g
-        first, second = segment_sum(weighted, code, n), segment_sum(weighted * g, code, n)
-        return xp.stack([first[1:], second[1:]], axis=1)
+        return concat(moments[1:], 1)
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """r = (δ/σ₀, δ/σ₁, σ₀/σ₁ − σ₁/σ₀)/√2, and its derivatives in (g, g²) of either cell (…, 3, 2)."""
@@ -61,19 +62,13 @@ class GaussianDistance(Distance):
         in_b = xp.stack([-in_delta - 2 * b[..., :1] * in_v1, in_v1], axis=-1)
         return xp.stack([r0, r1, r2], axis=-1), in_a, in_b
 
-    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
-        """w·(D[cell, 0] + 2g·D[cell, 1]) (n,)."""
-        code = as_index(cells.code)
-        value = take(D[:, 0], code) + 2 * g * take(D[:, 1], code)
-        return namespace(g).where(code < 0, 0 * g, value * cells.weight)
+    def coefficients(self, D: Array) -> list[Array]:
+        """D[cell, 0] and 2·D[cell, 1], (c, 1) each."""
+        return [D[:, :1], 2 * D[:, 1:]]
 
-    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian_of_moments(self, moments: list[Array]) -> Array:
         """Σ w x and Σ 2w g x (c, 2, d)."""
-        n = cells.n_cells + 1
-        code = as_index(cells.code) + 1
-        first = segment_dot(cells.weight, code, n, X)
-        second = segment_dot(2 * g * cells.weight, code, n, X)
-        return namespace(first).stack([first[1:], second[1:]], axis=1)
+        return concat([moments[0], 2 * moments[1]], 1)
 
 
 def _variance(a: Array) -> Array:

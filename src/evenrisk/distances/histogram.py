@@ -8,17 +8,8 @@ from math import ceil
 
 import numpy as np
 
-from evenrisk._xp import Array, Cells, as_array, as_index, namespace, sigmoid
-from evenrisk.distances._protocol import (
-    Binned,
-    Distance,
-    Placed,
-    binned,
-    moments,
-    place,
-    polynomial,
-    row_moments,
-)
+from evenrisk._xp import Array, as_array, namespace
+from evenrisk.distances._grid import Grid, GridDistance
 
 # Bins of the fine grid per bandwidth: cubic Hermite pieces are then within 1e-8 of the Gaussian bump ψ_j.
 FINE_PER_BANDWIDTH = 32
@@ -26,7 +17,7 @@ SMALLEST_BANDWIDTH = 0.001  # narrower bumps contain no scores, and their table 
 
 
 @dataclass(frozen=True)
-class HistogramDistance(Distance):
+class HistogramDistance(GridDistance):
     """d = Σ_j (p_j − q_j)·log(p_j/q_j), the symmetric KL divergence of two smoothed histograms.
 
     ψ_j(s) = exp(−(s − c_j)²/2σ²) with c_j = (j − ½)/N; h is the mean of ψ scaled to sum 1, and
@@ -69,10 +60,16 @@ class HistogramDistance(Distance):
         """The bandwidth in use."""
         return 1 / self.n_bins if self.bandwidth is None else self.bandwidth
 
-    def psi_sums(self, g: Array, cells: Cells) -> Array:
+    @property
+    def grid(self) -> Grid:
+        """The fine grid on which ψ is tabulated, over [0, 1]; the last bin is s = 1."""
+        n_bins = _hermite_table(self.n_bins, self.sigma).shape[1]
+        return Grid(n_bins=n_bins, degree=3, scale=n_bins - 1)
+
+    def sums_of_moments(self, moments: list[Array]) -> Array:
         """Σ w ψ(s) over each cell (c, N)."""
-        bins, _, table = self._place(g, cells)
-        return sum(m @ t for m, t in zip(moments(bins, cells.weight, 3), table, strict=True))
+        table = self._table(moments[0])
+        return sum(m @ t for m, t in zip(moments, table, strict=True))
 
     def residual(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """r_j = (p_j − q_j)/√L(p_j, q_j), L the logarithmic mean.
@@ -93,31 +90,19 @@ class HistogramDistance(Distance):
         in_q = -(2 * phi + (p + q) / q) / (2 * root)
         return rho * root, in_p[..., None] * p_in_a, in_q[..., None] * q_in_b
 
-    def gradient(self, g: Array, cells: Cells, D: Array) -> Array:
-        """w·Σ_j D[cell, j] ψ_j'(s)·s' (n,)."""
-        bins, slope, table = self._place(g, cells)
-        coefficients = [q * (D @ table[q].T) for q in (1, 2, 3)]
-        return polynomial(bins, coefficients) * slope * cells.weight
+    def coefficients(self, D: Array) -> list[Array]:
+        """Those of the derivative of the cubic pieces, (c, b) each."""
+        table = self._table(D)
+        return [q * (D @ table[q].T) for q in (1, 2, 3)]
 
-    def jacobian(self, g: Array, cells: Cells, X: Array) -> Array:
+    def jacobian_of_moments(self, moments: list[Array]) -> Array:
         """Σ w ψ_j'(s)·s' x (c, N, d)."""
-        bins, slope, table = self._place(g, cells)
-        summed = row_moments(bins, slope * cells.weight, X, 2)
-        return sum(q * (table[q].T @ summed[q - 1]) for q in (1, 2, 3))
+        table = self._table(moments[0])
+        return sum(q * (table[q].T @ moments[q - 1]) for q in (1, 2, 3))
 
-    def prepare(self, g: Array) -> Placed:
-        """Place the scores on the fine grid."""
-        per_unit = _hermite_table(self.n_bins, self.sigma).shape[1] - 1
-        s = sigmoid(g)
-        x = s * per_unit
-        return place(x, as_index(x), per_unit * s * (1 - s))
-
-    def _place(self, g: Array | Placed, cells: Cells) -> tuple[Binned, Array, list[Array]]:
-        """Place the scores on the fine grid; also df/dg (n,) and the pieces' coefficients, 4 of (b, N)."""
-        placed = g if isinstance(g, Placed) else self.prepare(g)
-        table = _hermite_table(self.n_bins, self.sigma)
-        pieces = [as_array(piece, placed.f) for piece in table]
-        return binned(placed, cells, table.shape[1]), placed.slope, pieces
+    def _table(self, like: Array) -> list[Array]:
+        """Return the pieces' coefficients, 4 of (b, N), where `like` lives."""
+        return [as_array(piece, like) for piece in _hermite_table(self.n_bins, self.sigma)]
 
     def _shares(self, a: Array) -> tuple[Array, Array]:
         """p = (h + floor)/(1 + N·floor), h = a/Σa (…, N), and its derivative in a (…, N, N)."""

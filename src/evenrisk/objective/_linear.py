@@ -26,7 +26,7 @@ rows, or 0 where the model has no intercept to absorb it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +61,8 @@ FULL_MATRICES = 256  # features up to which whole (d, d) matrices are formed bef
 SINGULAR = 1e-6  # relative ridge on the inverse of the moments
 SAMPLE_ROWS, SAMPLE_ROWS_PER_FEATURE = 20_000, 200  # in a sample
 LEAST_SAVING = 5  # times as many rows as a sample has, for one to be taken
+FINE = 1e-12  # relative rounding error of float64, not of float32
+EVERY_ROW = slice(None)
 FEW = 0.5  # share of rows with curvature, below which only these rows are used
 
 
@@ -309,6 +311,7 @@ class LinearObjective:
         self.scores, self.X, self.alpha, self.fit_intercept = scores, X, alpha, fit_intercept
         self.n_features = X.shape[1]
         self.moments = CellMoments.if_cheaper(scores.penalty, X)
+        self.products = scores.products(X)
 
     @property
     def n_parameters(self) -> int:
@@ -350,23 +353,43 @@ class LinearObjective:
 
     def raw_scores(self, theta: np.ndarray) -> Array:
         """Return g = Xw + b, in the dtype of X."""
-        g = self.X @ as_array(theta[: self.n_features], self.scores.weight)
-        return g + float(theta[-1]) if self.fit_intercept else g
+        return self.scores.whole(self._scores_of(theta))
+
+    def _scores_of(self, theta: np.ndarray) -> Callable[[slice], Array]:
+        """Return the function that computes the raw scores of some rows."""
+        w, products = theta[: self.n_features], self.products
+        b = float(theta[-1]) if self.fit_intercept else 0.0
+        if products is not None:
+            return lambda rows: products.scores(rows, w, b)
+        w = as_array(w, self.scores.weight)
+        return lambda rows: self._rows(rows) @ w + b
+
+    def _rows(self, rows: slice) -> Array:
+        """Return rows of X; X itself where it is all of them."""
+        return self.X if rows == EVERY_ROW else self.X[rows]
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return F(θ) and ∂F/∂θ."""
         w, eta, moments = theta[: self.n_features], self.scores.eta, self.moments
         scores = self.scores if moments is None else self.scores.with_eta(0.0)
-        value, slope = scores(self.raw_scores(theta))
+        first = scores.first_round(self._scores_of(theta))
+        value, D = scores.between(first)
+        _, parts = scores.second_round(first, D, self._in_parameters)
         gradient = np.zeros(theta.shape)
-        gradient[: self.n_features] = to_numpy(self.X.T @ slope) + self.alpha * w
+        gradient[: self.n_features] = sum(in_w for in_w, _ in parts) + self.ridge * w
         if self.fit_intercept:
-            gradient[-1] = float(slope.sum())
+            gradient[-1] = sum(in_b for _, in_b in parts)
         if moments is not None and eta > 0:
             distance, in_w = moments(w)
             value += eta * distance
             gradient[: self.n_features] += eta * in_w
-        return value + 0.5 * self.alpha * float(w @ w), gradient
+        return value + 0.5 * float(self.ridge * w @ w), gradient
+
+    def _in_parameters(self, rows: slice, gradient: Array) -> tuple[np.ndarray, float]:
+        """Return what some rows add to the derivatives in w (d,) and b, from those in their scores."""
+        if self.products is not None:
+            return self.products.transposed(rows, gradient), float(gradient.sum(dtype=np.float64))
+        return to_numpy(self._rows(rows).T @ gradient).astype(np.float64), float(gradient.sum())
 
     def curvature(self, theta: np.ndarray) -> np.ndarray:
         """Return Σ share·ℓ''·xxᵀ + λ + 2η·(∂r/∂θ)ᵀ(∂r/∂θ) (m, m): Gauss–Newton's matrix."""
@@ -376,17 +399,21 @@ class LinearObjective:
     def curvature_parts(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ share·ℓ''·xxᵀ + λ and (∂r/∂θ)ᵀ(∂r/∂θ), the latter 0 where η = 0."""
         scores, g, d = self.scores, self.raw_scores(theta), self.n_features
-        H = np.zeros((len(theta), len(theta)))
-        for block in blocks(g):
-            self._add_products(H, block, scores.loss_curvature(g, block))
+        in_scores = scores.penalty is not None and scores.eta > 0 and self.moments is None
+        found: np.ndarray | None = None
+        if scores.in_parts:
+            H, found = scores.curvature_in_parts(g, self._rows_in_order, penalised=in_scores)
+        else:
+            H = np.zeros((len(theta), len(theta)))
+            for block in blocks(g):
+                self._add_products(H, block, scores.loss_curvature(g, block))
+            if in_scores and scores.penalty is not None:
+                found = scores.penalty.curvature(scores.penalty.sums(g), self.rows_of)
         diagonal = np.arange(d)
-        H[diagonal, diagonal] += self.alpha
-        gram = np.zeros(H.shape)
-        if scores.penalty is not None and scores.eta > 0:
-            if self.moments is not None:
-                gram[:d, :d] = self.moments.gram(theta[:d])
-            else:
-                gram += scores.penalty.curvature(scores.penalty.sums(g), self.rows_of)
+        H[diagonal, diagonal] += self.ridge
+        gram = np.zeros(H.shape) if found is None else found
+        if self.moments is not None and scores.eta > 0:
+            gram[:d, :d] = self.moments.gram(theta[:d])
         return H, gram
 
     def _add_products(self, H: np.ndarray, block: slice, curvature: Array) -> None:
@@ -417,6 +444,10 @@ class LinearObjective:
         one = 1 + 0 * cast(self.scores.weight[block], X.dtype)
         return concat([X, one[:, None]], 1) if self.fit_intercept else X
 
+    def _rows_in_order(self, block: slice) -> np.ndarray:
+        """Return `rows_of` a block, in the order of rows."""
+        return np.ascontiguousarray(self.rows_of(block))
+
     def preconditioner(self) -> np.ndarray:
         """Return a first guess of the inverse curvature: (E xxᵀ + λ)⁻¹ over θ, or its diagonal (m,).
 
@@ -424,8 +455,7 @@ class LinearObjective:
         d is small it costs as much as a few evaluations. It is 0 along directions in which the rows do not
         differ (duplicated columns, one-hot sets), so that a solver does not move in them.
         """
-        ridge = np.full(self.n_parameters, self.alpha)
-        ridge[self.n_features :] = 0.0
+        ridge = np.append(self.ridge, 0.0) if self.fit_intercept else self.ridge
         if self.n_features > FULL_MATRICES:
             return 1 / _positive(self.mean_square() + ridge)
         return self._inverse_moments()
@@ -448,6 +478,16 @@ class LinearObjective:
         return second_moments(self.X, share, centred=self.fit_intercept)
 
     @cached_property
+    def ridge(self) -> np.ndarray:
+        """λ of each column (d,), with as much more in float32 as is lost in rounding.
+
+        Columns that are linear combinations of others keep differences of the size of their rounding. Sums in
+        float64 see these, and without a ridge would fit them, with coefficients of thousands that cancel.
+        """
+        least = self.eps * self.variances if self.eps > FINE else np.zeros(self.n_features)
+        return self.alpha + least
+
+    @cached_property
     def variances(self) -> np.ndarray:
         """E (x − μ)² of each column (d,): the diagonal of `row_moments`, at less cost."""
         if "row_moments" in vars(self) or is_sparse(self.X):
@@ -463,7 +503,7 @@ class LinearObjective:
         blocks are A, −Aμ and 1 + μᵀAμ.
         """
         mean, second = self.row_moments
-        second = second + self.alpha * np.eye(len(second))
+        second = second + np.diag(self.ridge)
         root = np.sqrt(_positive(second.diagonal()))
         values, vectors = np.linalg.eigh(second / np.outer(root, root))
         varies = values > COLLINEAR

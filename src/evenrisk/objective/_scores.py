@@ -15,12 +15,14 @@ belongs to. Nothing here depends on NumPy: results are arrays of the input's lib
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from evenrisk._xp import (
+    BLOCK_ROWS,
     Array,
     Cells,
     Sums,
@@ -32,7 +34,9 @@ from evenrisk._xp import (
     to_numpy,
 )
 from evenrisk.distances import Distance, cell_weights, penalty, psi_sums
+from evenrisk.objective._fused import FusedProducts, FusedRounds
 
+EVERY_ROW = slice(None)
 KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
 
 
@@ -182,8 +186,13 @@ class FirstRound(NamedTuple):
     """What round 1 of an evaluation leaves; `loss` and the sums add over parts of the rows."""
 
     loss: float  # Σ wᵢ ℓ(yᵢ, gᵢ)/Σw
-    gradient: Array  # (n,) of the loss; round 2 adds that of the penalty in place
+    g: Array  # (n,)
+    gradient: Array | None  # (n,) of the loss, where round 1 has it at no cost
     summed: SummedScores | None  # None without a penalty
+
+
+Scores = Callable[[slice], Array]  # the raw scores of some rows
+Collect = Callable[[slice, Array], Any]  # what is wanted of the gradient in the scores of some rows
 
 
 class ScoreObjective:
@@ -204,14 +213,20 @@ class ScoreObjective:
         self.loss, self.y, self.weight = loss, y, weight
         self.penalty, self.eta = penalty, eta
         self.total = float(weight.sum()) if total is None else total
+        distance, cells = (None, None) if penalty is None else (penalty.distance, penalty.cells)
+        self._fused = FusedRounds.of(loss, y, weight, distance, cells)
 
     def with_eta(self, eta: float) -> ScoreObjective:
         """Return the same objective with another η; nothing is copied."""
-        return ScoreObjective(self.loss, self.y, self.weight, self.penalty, eta, self.total)
+        other = copy(self)
+        other.eta = eta
+        return other
 
     def with_loss(self, loss: RowLoss) -> ScoreObjective:
         """Return the same objective with another loss; nothing is copied."""
-        return ScoreObjective(loss, self.y, self.weight, self.penalty, self.eta, self.total)
+        other = copy(self)
+        other.loss = loss
+        return other
 
     def take(self, rows: np.ndarray, factor: np.ndarray) -> ScoreObjective:
         """Return the objective of some rows, their weights multiplied by `factor`."""
@@ -220,20 +235,47 @@ class ScoreObjective:
         penalty = None if self.penalty is None else self.penalty.take(rows, factor)
         return ScoreObjective(self.loss.rows(index), self.y[index], weight, penalty, self.eta)
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether the rows are worked on in parts, a thread for each."""
+        return self._fused is not None
+
+    def products(self, X: Any) -> FusedProducts | None:
+        """Return the products with X part by part, where the rows are worked on in parts, else None."""
+        return FusedProducts.of(self._fused, X)
+
     def __call__(self, g: Array) -> tuple[float, Array]:
         """Return F(g) and ∂F/∂g (n,)."""
         return self.evaluate(g)[:2]
 
     def evaluate(self, g: Array) -> tuple[float, Array, SummedScores | None]:
         """Return F(g), ∂F/∂g (n,) and the results of round 1, which the curvature at g needs too."""
-        first = self.first_round(g)
-        if self.penalty is None or first.summed is None:
-            return first.loss, first.gradient, None
-        distance, D = self.penalty.derivative(first.summed.sums)
-        return first.loss + self.eta * float(distance), self.second_round(first, D), first.summed
+        first = self.first_round(lambda rows: g[rows])
+        value, D = self.between(first)
+        return value, self.second_round(first, D)[0], first.summed
 
-    def first_round(self, g: Array, shift: Array | float | None = None) -> FirstRound:
-        """Round 1: return the loss, its gradient and the penalty's sums; `shift` as in `Penalty.sums`."""
+    def between(self, first: FirstRound) -> tuple[float, Array | None]:
+        """Return F and the derivative of η·E_f in the sums (c, p), from the sums of all rows."""
+        if self.penalty is None or first.summed is None:
+            return first.loss, None
+        distance, D = self.penalty.derivative(first.summed.sums)
+        return first.loss + self.eta * float(distance), self.eta * D
+
+    def whole(self, scores: Scores) -> Array:
+        """Return the raw scores of all rows (n,)."""
+        return scores(EVERY_ROW) if self._fused is None else self._fused.whole(scores)
+
+    def first_round(self, scores: Scores, shift: Array | float | None = None) -> FirstRound:
+        """Round 1: return the loss and the penalty's sums; `shift` as in `Penalty.sums`."""
+        penalty = self.penalty if self.eta > 0 else None
+        if self._fused is not None:
+            shift = (
+                self._shift_of_first_rows(scores) if shift is None and penalty is not None else shift or 0.0
+            )
+            loss, g, psi = self._fused.first(self.loss, scores, float(shift), penalised=penalty is not None)
+            summed = None if penalty is None else SummedScores(g, shift, Sums(psi, *penalty.cell_weights), [])
+            return FirstRound(loss / self.total, g, None, summed)
+        g = scores(EVERY_ROW)
         xp = namespace(g)
         gradient = xp.empty_like(g)
         loss = 0.0
@@ -242,16 +284,49 @@ class ScoreObjective:
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
             gradient[block] = slope * (weight / self.total)
-        summed = self.penalty.sums(g, shift) if self.penalty is not None and self.eta > 0 else None
-        return FirstRound(loss / self.total, gradient, summed)
+        summed = None if penalty is None else penalty.sums(g, shift)
+        return FirstRound(loss / self.total, g, gradient, summed)
 
-    def second_round(self, first: FirstRound, D: Array) -> Array:
-        """Round 2: return ∂F/∂g (n,) of these rows; D is the derivative of E_f in the sums of all rows."""
+    def second_round(
+        self, first: FirstRound, D: Array | None, collect: Collect | None = None
+    ) -> tuple[Array, list[Any]]:
+        """Round 2: return ∂F/∂g (n,) of these rows, and what `collect` makes of it, part by part.
+
+        D is the derivative of η·E_f in the sums of all rows.
+        """
+        collect = collect or (lambda rows, gradient: None)
+        if self._fused is not None:
+            shift = 0.0 if first.summed is None else float(first.summed.shift)
+            return self._fused.second(self.loss, first.g, shift, D, self.total, collect)
         if self.penalty is not None and first.summed is not None:
-            self.penalty.add_gradient(first.summed, self.eta * D, first.gradient)
-        return first.gradient
+            self.penalty.add_gradient(first.summed, D, first.gradient)
+        return first.gradient, [collect(EVERY_ROW, first.gradient)]
+
+    def curvature_in_parts(
+        self, g: np.ndarray, features: Callable[[slice], np.ndarray], *, penalised: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Round 2: return Σ share·ℓ''·xxᵀ and, where `penalised`, JᵀJ (m, m), where the rows are `in_parts`.
+
+        `features` returns x of some rows, (n, m) float64 in the order of rows.
+        """
+        assert self._fused is not None
+        summed = self.first_round(lambda rows: g[rows]).summed if penalised else None
+        shift = 0.0 if summed is None else float(summed.shift)
+        H, slopes = self._fused.curvature(
+            self.loss, g, shift, self.total, features, penalised=summed is not None
+        )
+        if self.penalty is None or summed is None:
+            return H, None
+        return H, self.penalty.gram_of_sums(summed.sums, slopes)
 
     def loss_curvature(self, g: Array, block: slice) -> Array:
         """Return share·ℓ'' of the rows of a block: the loss's part of the curvature."""
         curvature = self.loss.rows(block).curvature(self.y[block], g[block])
         return curvature * (self.weight[block] / self.total)
+
+    def _shift_of_first_rows(self, scores: Scores) -> float:
+        """Return a number near the scores, for distances that want one subtracted."""
+        assert self.penalty is not None
+        if type(self.penalty.distance).shift is Distance.shift:
+            return 0.0
+        return float(scores(slice(0, min(BLOCK_ROWS, len(self.y)))).mean())
