@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evenrisk import BudgetSearchCV, GapDistance, HistogramDistance, threshold_profile
+from evenrisk import BudgetSearchCV, GapDistance, HistogramDistance, _kernels, threshold_profile
 from evenrisk.distances import DISTANCES, evaluate
 from evenrisk.exceptions import MissingSensitiveFeatures
-from evenrisk.objective import Penalty
+from evenrisk.objective import Penalty, Terms
 from evenrisk.parity import PARITIES, make_cells
 from groups_from_rows import GroupsFromRows
 from optional import need
@@ -36,7 +36,7 @@ from evenrisk.boosting import (  # noqa: E402
     ParityObjective,
     _rounds,
 )
-from evenrisk.boosting._lightgbm import nearest  # noqa: E402
+from evenrisk.boosting._lightgbm import leaves_of_moves  # noqa: E402
 from evenrisk.boosting._rounds import NewTree, StoppingRule, boost  # noqa: E402
 
 KINDS = (FairLGBMClassifier, FairXGBClassifier)
@@ -762,13 +762,21 @@ def test_constant_features_give_the_prevalence():
 # ---------------------------------------------------------------- parts
 
 
-def test_nearest_is_the_nearest():
+@pytest.mark.parametrize("which", ["numpy", "numba"])
+def test_a_row_is_in_the_leaf_of_the_nearest_value(which):
+    if which == "numba":
+        need("numba")
     rng = np.random.default_rng(0)
     for m in (1, 2, 31, 500):
         values = np.sort(rng.normal(size=m) * 10.0 ** rng.integers(-6, 2, m))
         x = np.concatenate([values[rng.integers(0, m, 3000)] * (1 + 1e-13), rng.normal(size=100) * 50])
-        expected = np.abs(x[:, None] - values).argmin(axis=1)
-        assert (nearest(values, x) == expected).all()
+        before = rng.normal(size=len(x))
+        scores, kept = before + x, before.copy()
+        expected = np.abs((scores - before)[:, None] - values).argmin(axis=1)
+        with _kernels.use(which, few_rows=1):
+            found = leaves_of_moves(values, scores, kept)
+        assert (found == expected).all()
+        np.testing.assert_array_equal(kept, scores)
 
 
 def test_a_sample_of_rows_has_the_weight_of_every_cell(monkeypatch):
@@ -816,8 +824,9 @@ class Slope:
 
     penalty = Penalty(GapDistance(), world("demographic_parity", 2).cells())
 
-    def evaluate(self, g):
-        return float(np.maximum(np.abs(g) - 0.3, 0).sum()), np.zeros(len(g)), None
+    def terms(self, scores):
+        g = scores(slice(None))
+        return Terms(float(np.maximum(np.abs(g) - 0.3, 0).sum()), g, np.zeros(len(g)), np.zeros(len(g)), None)
 
 
 def test_a_step_is_halved_until_the_objective_does_not_rise():
@@ -825,7 +834,7 @@ def test_a_step_is_halved_until_the_objective_does_not_rise():
     for step, taken in (([0.2, 0.3], [0.2, 0.3]), ([0.2, 0.6], [0.1, 0.3]), ([0.2, 0.64], [0.05, 0.16])):
         descent = _rounds.Descent(Slope(), np.zeros(3), 0.1, 0.0)
         assert descent.move(leaf, np.array(step)) == pytest.approx(taken, rel=1e-15)
-        assert descent.g == pytest.approx(np.array(taken)[leaf], rel=1e-15)
+        assert descent.at.g == pytest.approx(np.array(taken)[leaf], rel=1e-15)
         assert descent.curve == [0.0, 0.0]
     assert not descent.move(leaf, np.array([-1e9, 1e9])).any()
 
@@ -833,7 +842,7 @@ def test_a_step_is_halved_until_the_objective_does_not_rise():
 class KnownSteps:
     """Trees and scores of which only this is known: which steps help."""
 
-    value = 0.0
+    at = Terms(0.0, np.zeros(1), np.zeros(1), np.zeros(1), None)
 
     def __init__(self, helps):
         self.helps, self.written = helps, []
@@ -841,10 +850,7 @@ class KnownSteps:
     def grow(self, gradient, curvature):
         return NewTree(np.zeros(1, dtype=int), np.ones(1)) if len(self.written) < len(self.helps) else None
 
-    def derivatives(self):
-        return np.zeros(1), np.zeros(1)
-
-    def solve(self, leaf, n_leaves, curvature):
+    def solve(self, leaf, n_leaves):
         return np.ones(1)
 
     def move(self, leaf, values):

@@ -142,6 +142,55 @@ def test_a_linear_objective_is_numpys(name, stored, dtype, fit_intercept, n_feat
         close(np.asarray(ours), np.asarray(theirs), dtype)
 
 
+@pytest.mark.parametrize("kind", MEMBERSHIPS)
+@pytest.mark.parametrize("name", ALL)
+def test_a_boosting_rounds_terms_are_numpys(name, kind):
+    w = world(n=300)
+    part = np.random.default_rng(0).integers(0, 5, 300)
+    found = []
+    for which in ("numpy", "numba"):
+        with _kernels.use(which, few_rows=1):
+            for loss in LOSSES.values():
+                objective = score_objective(w, ALL[name], loss, kind)
+                found.append(objective.terms(lambda rows: w.g[rows]))
+            gram = objective.penalty.curvature_of_parts(w.g, part, 6)
+            value = objective.penalty.value(w.g)
+            found.append((value, gram, objective.penalty.sums(w.g).sums.psi))
+    n = len(LOSSES)
+    for theirs, ours in zip(found[:n], found[n + 1 : -1], strict=True):
+        assert ours.value == pytest.approx(theirs.value, rel=1e-12)
+        close(ours.slope, theirs.slope, np.float64)
+        close(ours.bend, theirs.bend, np.float64)
+    for theirs, ours in zip(found[n], found[-1], strict=True):
+        close(np.asarray(ours), np.asarray(theirs), np.float64)
+
+
+def test_rows_move_by_their_leaves_values():
+    from evenrisk.boosting._rounds import moved, sums_by_leaf
+
+    rng = np.random.default_rng(0)
+    leaf, g, slope, bend = rng.integers(0, 4, 300), *rng.normal(size=(3, 300))
+    values = np.array([0.1, -0.2, 0.0, 3.0, 5.0])
+    with compiled():
+        ours = moved(g, leaf, values)(slice(10, 200))
+        sums = sums_by_leaf(leaf, slope, bend, 5)
+    np.testing.assert_array_equal(ours, (g + values[leaf])[10:200])
+    np.testing.assert_allclose(sums[0], np.bincount(leaf, slope, 5), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums[1], np.bincount(leaf, bend, 5), rtol=1e-12, atol=1e-12)
+
+
+def test_n_jobs_bounds_the_threads(monkeypatch):
+    monkeypatch.setattr(_threads.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr("sklearn.utils._openmp_helpers._openmp_effective_n_threads", lambda: 8)
+    assert _kernels.n_threads() == 8
+    for n_jobs, n_threads in ((None, 8), (-1, 8), (0, 8), (3, 3), (-2, 7), (-100, 1), (100, 8)):
+        with _kernels.at_most(n_jobs):
+            assert _kernels.n_threads() == n_threads
+            with _kernels.at_most(None):
+                assert _kernels.n_threads() == n_threads
+        assert _kernels.n_threads() == 8
+
+
 def test_few_rows_with_curvature_are_enough():
     w = world(n=300)
     loss = SmoothedHinge(0.01, np.full(300, 0.5))
@@ -309,8 +358,12 @@ def test_parts_cover_all_rows_and_depend_on_their_number_alone():
         assert parts[0].start == 0
         assert parts[-1].stop == n
         assert all(a.stop == b.start for a, b in pairwise(parts))
+        sizes = [part.stop - part.start for part in parts]
+        assert max(sizes) <= _kernels.MOST_PART
+        assert max(sizes) - min(sizes) < len(parts)
         assert len(_kernels.parts(n, n)) == 1
     assert len(_kernels.parts(1_000_000)) == 32
+    assert len(_kernels.parts(34_000, _kernels.SCORES_PART)) == 1
 
 
 def test_results_come_in_order(monkeypatch):
@@ -339,6 +392,7 @@ def test_an_exception_ends_the_work_and_is_raised(monkeypatch, error, where):
 
 
 def test_two_callers_at_once_and_blas_afterwards():
+    import scipy.linalg  # noqa: F401  # whose BLAS is another one
     from threadpoolctl import threadpool_info, threadpool_limits
 
     X, y, group = many_people()

@@ -20,11 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from evenrisk._kernels._threads import n_threads, one_blas_thread, run
+from evenrisk._kernels._threads import at_most, n_threads, one_blas_thread, run
 
 KINDS = ("numba", "numpy")
 FEW_ROWS = 20_000
 LEAST_PART, MOST_PART, MANY_PARTS = 4096, 65_536, 32  # rows of a part, and how many parts if that allows
+SCORES_PART = (
+    32_768  # the least where nothing is done but with scores, which is so little that threads must pay
+)
 
 _wanted: list[str] = []  # by `use`; the last one counts
 
@@ -64,9 +67,12 @@ def loops(*arrays: Any) -> ModuleType | None:
     return _loops
 
 
-def parts(n: int, least: int = 0) -> list[slice]:
-    """Cut n rows into parts, of `least` rows or more; how depends on these numbers alone."""
-    step = max(min(max(-(-n // MANY_PARTS), LEAST_PART), MOST_PART), least)
+def parts(n: int, least: int = LEAST_PART) -> list[slice]:
+    """Cut n rows into equal parts of about `least` rows or more; how depends on these numbers alone."""
+    wanted = max(min(n // max(least, 1), MANY_PARTS), 1)
+    if least <= MOST_PART:
+        wanted = max(wanted, -(-n // MOST_PART))
+    step = max(-(-n // wanted), 1)
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
@@ -75,4 +81,4 @@ def _installed() -> bool:
     return find_spec("numba") is not None
 
 
-__all__ = ["kind", "loops", "n_threads", "one_blas_thread", "parts", "run", "use"]
+__all__ = ["SCORES_PART", "at_most", "kind", "loops", "n_threads", "one_blas_thread", "parts", "run", "use"]

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-LOGISTIC, HINGE, SQUARED_HINGE, SMOOTHED_HINGE = 0, 1, 2, 3
+NO_LOSS, LOGISTIC, HINGE, SQUARED_HINGE, SMOOTHED_HINGE = -1, 0, 1, 2, 3
 BLOCK = 1024  # rows: a few arrays of this length stay in the cache next to a core
 
 LOG2_E = 1.4426950408889634
@@ -137,6 +137,21 @@ def _slopes(g, s, y, kind, mu, a, out):
 
 
 @step
+def _bends(g, s, y, kind, mu, a, out):
+    """∂²ℓ/∂g²."""
+    if kind == LOGISTIC:
+        for i in range(len(g)):
+            out[i] = s[i] * (1 - s[i])
+    elif kind == SMOOTHED_HINGE:
+        for i in range(len(g)):
+            u = a[i] + (1 - (2 * y[i] - 1) * g[i]) / mu
+            out[i] = 1 / mu if 0 < u < 1 else 0.0
+    else:
+        for i in range(len(g)):
+            out[i] = 2.0 if kind == SQUARED_HINGE and (2 * y[i] - 1) * g[i] < 1 else 0.0
+
+
+@step
 def _place(g, s, grid, j, f, slope):
     """The bin j of each score, its place f there and df/dg."""
     raw, _, origin, scale, first, half, low, high = grid
@@ -222,9 +237,10 @@ def first_round(begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share
         end = min(start + BLOCK, stop)
         n = end - start
         here = g[start:end]
-        _losses(here, y[start:end], kind, mu, a[start:end], rest[:n])
-        for i in range(n):
-            total += weight[start + i] * rest[i]
+        if kind != NO_LOSS:
+            _losses(here, y[start:end], kind, mu, a[start:end], rest[:n])
+            for i in range(n):
+                total += weight[start + i] * rest[i]
         if len(table) == 0:
             continue
         if not grid[0]:
@@ -239,9 +255,12 @@ def first_round(begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share
 
 @kernel
 def second_round(
-    begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share, grid, coefficient, total, out
+    begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share, grid, coefficient, total, out, bend
 ):
-    """Write weight·∂ℓ/∂g/total plus cell_weight·Σ_q coefficient[cell, bin, q]·f^q·df/dg to `out`."""
+    """Write weight·∂ℓ/∂g/total plus cell_weight·Σ_q coefficient[cell, bin, q]·f^q·df/dg to `out`.
+
+    weight·∂²ℓ/∂g² is written to `bend`, unless that is empty.
+    """
     s, f, w, slope = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     rest, pull = np.empty(BLOCK), np.empty(BLOCK)
     j, key = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.uint64)
@@ -251,6 +270,10 @@ def second_round(
         here = g[start:end]
         if kind == LOGISTIC or not grid[0]:
             _risks(here, s[:n])
+        if len(bend):
+            _bends(here, s[:n], y[start:end], kind, mu, a[start:end], rest[:n])
+            for i in range(n):
+                bend[start + i] = rest[i] * weight[start + i]
         _slopes(here, s[:n], y[start:end], kind, mu, a[start:end], rest[:n])
         for i in range(n):
             rest[i] *= weight[start + i] / total
@@ -368,3 +391,64 @@ def add_row_moments(begin, stop, g, cell_weight, code, share, grid, X, table):
                     for column in range(len(x)):
                         into[column] += value * x[column]
                     value *= f[i]
+
+
+# ---------------------------------------------------------------- trees
+
+
+@kernel
+def add_part_moments(g, cell_weight, code, share, grid, part, n_parts, table):
+    """Add Σ w·df/dg·f^q of every bin to `table`, each cell split into the parts of its rows (n,)."""
+    s, f, w, slope = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    j, key = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.uint64)
+    n_bins = grid[1]
+    for start in range(0, len(g), BLOCK):
+        end = min(start + BLOCK, len(g))
+        n = end - start
+        here = g[start:end]
+        if not grid[0]:
+            _risks(here, s[:n])
+        _place(here, s[:n], grid, j[:n], f[:n], slope[:n])
+        for k in range(len(code)):
+            _weights(cell_weight[start:end], share[:, start:end], k, w[:n])
+            for i in range(n):
+                cell = code[k, start + i]
+                fine = cell * n_parts + part[start + i] if cell >= 0 else -1
+                key[i] = np.uint64((fine + 1) * n_bins + j[i])
+            for i in range(n):
+                value = w[i] * slope[i]
+                for q in range(table.shape[1]):
+                    table[key[i], q] += value
+                    value *= f[i]
+
+
+@kernel
+def find_leaves(begin, stop, scores, before, order, between, table, first, width, leaf):
+    """Write the leaf of each row: that whose value is nearest to how its score has moved.
+
+    `order` sorts the values, and `between` are the points halfway between neighbours. `table` has the answer
+    for each of equal buckets, or −1 where that is not one value. The scores are written to `before`.
+    """
+    last = len(table) - 1
+    for i in range(begin, stop):
+        x = scores[i] - before[i]
+        before[i] = scores[i]
+        found = table[min(max(np.int64((x - first) / width), 0), last)]
+        if found < 0:
+            found = order[np.searchsorted(between, x)]
+        leaf[i] = found
+
+
+@kernel
+def moved(begin, stop, g, leaf, values, out):
+    """Write the scores moved by the values of their leaves."""
+    for i in range(begin, stop):
+        out[i - begin] = g[i] + values[leaf[i]]
+
+
+@kernel
+def add_by_leaf(begin, stop, leaf, slope, bend, table):
+    """Add the sums of slopes and bends of every leaf to `table` (m, 2)."""
+    for i in range(begin, stop):
+        table[leaf[i], 0] += slope[i]
+        table[leaf[i], 1] += bend[i]

@@ -7,22 +7,39 @@ is a part of the rows. Each thread takes the next part until there is none, the 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 Part = TypeVar("Part")
 
 
+_wanted = local()  # .n_jobs, by `at_most`
+
+
 def n_threads() -> int:
-    """Return how many threads scikit-learn's own loops would use here."""
+    """Return how many threads scikit-learn's own loops would use here, or fewer inside `at_most`."""
     from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 
-    return max(int(_openmp_effective_n_threads()), 1)
+    return max(min(int(_openmp_effective_n_threads()), getattr(_wanted, "n_jobs", sys.maxsize)), 1)
+
+
+@contextmanager
+def at_most(n_jobs: int | None) -> Iterator[None]:
+    """Use no more threads than this inside a with statement; None, 0 and -1 are all."""
+    before = getattr(_wanted, "n_jobs", sys.maxsize)
+    if n_jobs is not None and n_jobs < -1:
+        n_jobs = max((os.cpu_count() or 1) + 1 + n_jobs, 1)
+    _wanted.n_jobs = n_jobs if n_jobs is not None and n_jobs > 0 else before
+    try:
+        yield
+    finally:
+        _wanted.n_jobs = before
 
 
 def run(task: Callable[[Part], T], parts: Sequence[Part]) -> list[T]:

@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.special import logit
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
-from threadpoolctl import threadpool_limits
 
+from evenrisk import _kernels
 from evenrisk._estimator import FairClassifier, TrainingData, all_or_nothing, diagnose, forget
 from evenrisk._validation import (
     ArgumentError,
@@ -382,17 +382,18 @@ class BoostedClassifier(FairClassifier):
         start = float(logit(objective.weight @ rows.y / objective.total))
         trees, own_values = self._trees(rows, sets, start)
         g = np.full(len(rows.y), start)
-        descent = Descent(objective, g, float(self.learning_rate), float(self._ridge()))
+        rates = float(self.learning_rate), float(self._ridge())
         evaluations = [
             EvaluationScores(each.objective, np.full(len(each.y), start))
             for each in sets
             if each.objective is not None
         ]
         # threads of BLAS have nothing to do here and would stand in the library's way
-        with threadpool_limits(1, user_api="blas"):
+        with _kernels.one_blas_thread(), _kernels.at_most(self.n_jobs):
+            descent = Descent(objective, g, *rates)
             n_trees = boost(trees, descent, evaluations, stopping, own_values=own_values)
         results = {f"valid_{i}": each.results for i, each in enumerate(evaluations)}
-        scores = descent.g if n_trees == len(descent.curve) - 1 else None
+        scores = descent.at.g if n_trees == len(descent.curve) - 1 else None
         return TrainedModel(
             trees.finish(n_trees), n_trees, results, scores, np.array(descent.curve[: n_trees + 1])
         )

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from evenrisk import _kernels
 from evenrisk._estimator import TrainingData
 from evenrisk._validation import Comparison, check_choice, install_hint
 from evenrisk.boosting._classifier import (
@@ -338,7 +339,7 @@ class LightGBMTrees:
         self.features = [each.X for each in rows]  # of the training rows, then of the evaluation sets'
         self.start = start
         self.stump = 0  # 1 where the first tree has no split
-        self.scores = self._scores()
+        self.before = [scores.copy() for scores in self._scores()]
         self.leaf: list[np.ndarray] = []  # in the last tree, in the same order
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
@@ -351,11 +352,11 @@ class LightGBMTrees:
             return None
         tree = self.booster.num_trees() - 1
         values = self._values(tree)
-        before, self.scores = self.scores, self._scores()
         if np.diff(np.sort(values)).min(initial=np.inf) > DISTINCT * np.abs(values).max():
-            moved = (new - old for new, old in zip(self.scores, before, strict=True))
-            self.leaf = [nearest(values, step) for step in moved]
+            moves = zip(self._scores(), self.before, strict=True)
+            self.leaf = [leaves_of_moves(values, scores, before) for scores, before in moves]
         else:
+            self.before = [scores.copy() for scores in self._scores()]
             self.leaf = [self._predicted_leaves(X, tree) for X in self.features]
         return NewTree(self.leaf[0], values)
 
@@ -398,11 +399,14 @@ class LightGBMTrees:
         return self.booster.num_trees() > 0 or any(self.train.feature_num_bin(i) > 1 for i in columns)
 
     def _scores(self) -> list[np.ndarray]:
-        """Return LightGBM's own scores of the training rows and of every evaluation set."""
+        """Return LightGBM's own scores of the training rows and of every evaluation set.
+
+        They are views of its memory, and change with the next tree.
+        """
         seen: list[np.ndarray] = []
 
         def see(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
-            seen.append(scores.copy())
+            seen.append(scores)
             return "seen", 0.0, True
 
         self.booster.eval_train(see)
@@ -410,24 +414,33 @@ class LightGBMTrees:
         return seen
 
 
-def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the place of the nearest of `values` (m,) for each x (n,).
+def leaves_of_moves(values: np.ndarray, scores: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Return the leaf of each row: that whose value is nearest to how its score has moved.
 
-    A table over equal buckets answers wherever one value is nearest to all of a bucket; bisection, ten times
-    slower, answers the rest.
+    The scores are written to `before`. A table over equal buckets answers wherever one value is nearest to
+    all of a bucket; bisection, ten times slower, answers the rest.
     """
     order = np.argsort(values)
     values = values[order]
     between = 0.5 * (values[1:] + values[:-1])
     width = (values[-1] - values[0]) / (BUCKETS - 2) if len(values) > 1 else 0.0
     if not width > 0:
-        return np.zeros(len(x), dtype=np.intp)
+        before[:] = scores
+        return np.zeros(len(scores), dtype=np.intp)
     edges = values[0] + width * (np.arange(BUCKETS + 1) - 1.0)
     place = np.searchsorted(between, edges)
     table = np.where(place[1:] == place[:-1], order[place[1:]], -1)
-    bucket = x - edges[0]
-    bucket /= width
-    found = np.take(table, bucket.astype(np.intp), mode="clip")
+    if (loops := _kernels.loops(scores, before)) is not None:
+        leaf = np.empty(len(scores), dtype=np.intp)
+        settings = (scores, before, order, between, table, edges[0], width, leaf)
+        _kernels.run(
+            lambda rows: loops.find_leaves(rows.start, rows.stop, *settings),
+            _kernels.parts(len(scores), _kernels.SCORES_PART),
+        )
+        return leaf
+    x = scores - before
+    before[:] = scores
+    found = np.take(table, ((x - edges[0]) / width).astype(np.intp), mode="clip")
     unsure = np.flatnonzero(found < 0)
     found[unsure] = order[np.searchsorted(between, x[unsure])]
     return found

@@ -24,15 +24,17 @@ own settings, such as the least curvature of a leaf, are meant for. leaf (n,) in
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from evenrisk import _kernels
 from evenrisk.objective import Penalty, ScoreObjective, sample_rows
 
 HALVINGS = 12
-CURVATURE_ROWS = 16_384  # that JᵀJ is taken from: it says how far to go, and the objective decides
+CURVATURE_ROWS = 20_000  # that JᵀJ is taken from: it says how far to go, and the objective decides
 LEAST_ROWS_OF_CELL = 500  # among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
 IDLE_ROUNDS = 5  # rounds in a row without a step that lowers the objective, after which there is none
@@ -44,55 +46,74 @@ class Descent:
 
     def __init__(self, objective: ScoreObjective, g: np.ndarray, rate: float, ridge: float) -> None:
         assert objective.penalty is not None
-        self.objective, self.g, self.rate, self.ridge = objective, g, rate, ridge
-        self.value, self.gradient, self.sums = objective.evaluate(g)
-        self.curve = [self.value]
+        self.objective, self.rate, self.ridge = objective, rate, ridge
+        self.at = objective.terms(lambda rows: g[rows])
+        self.curve = [self.at.value]
         self.sample, self.penalty = sampled(objective.penalty)  # the rows that JᵀJ is taken from
 
-    def derivatives(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient of Σw·F and the curvature of Σ w ℓ in the scores (n,), (n,)."""
-        objective = self.objective
-        curvature = objective.loss.curvature(objective.y, self.g)
-        return self.gradient * objective.total, objective.weight * curvature
-
-    def solve(self, leaf: np.ndarray, n_leaves: int, curvature: np.ndarray) -> np.ndarray:
+    def solve(self, leaf: np.ndarray, n_leaves: int) -> np.ndarray:
         """Return ν·v (m,), the step in the leaves' values."""
-        slope, loss_curvature, penalty_curvature = self._model(leaf, n_leaves, curvature)
+        slope, loss_curvature, penalty_curvature = self._model(leaf, n_leaves)
         return -self.rate * np.linalg.solve(np.diag(loss_curvature) + self.rate * penalty_curvature, slope)
 
-    def shortened(self, leaf: np.ndarray, values: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    def shortened(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Return the library's own values, shortened where the curvature along them says so."""
-        slope, loss_curvature, penalty_curvature = self._model(leaf, len(values), curvature)
+        slope, loss_curvature, penalty_curvature = self._model(leaf, len(values))
         along = float(values @ (loss_curvature * values + penalty_curvature @ values))
         return values * min(1.0, max(0.0, -float(slope @ values)) / along) if along > 0 else values
 
-    def _model(
-        self, leaf: np.ndarray, n_leaves: int, curvature: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _model(self, leaf: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return slope (m,), curvature of the loss (m,) and of the penalty (m, m) in the leaves' values."""
-        objective = self.objective
-        slope = np.bincount(leaf, weights=self.gradient, minlength=n_leaves) * objective.total
-        loss_curvature = np.bincount(leaf, weights=curvature, minlength=n_leaves) + self.ridge + RIDGE
-        sums, part = self.sums, leaf
+        objective, g, part = self.objective, self.at.g, leaf
+        slope, loss_curvature = sums_by_leaf(leaf, self.at.slope, self.at.bend, n_leaves)
         if self.sample is not None:
-            sums, part = self.penalty.sums(self.g[self.sample]), leaf[self.sample]
-        assert sums is not None
-        gram = self.penalty.curvature_of_parts(sums, part, n_leaves)
-        return slope, loss_curvature, 2 * objective.eta * objective.total * gram
+            g, part = g[self.sample], leaf[self.sample]
+        gram = self.penalty.curvature_of_parts(g, part, n_leaves)
+        return slope, loss_curvature + self.ridge + RIDGE, 2 * objective.eta * objective.total * gram
 
     def move(self, leaf: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Move every row by its leaf's value, or a part of it; return the values taken, 0 if none helps."""
         for _ in range(HALVINGS):
-            g = self.g + values[leaf]
-            value, gradient, sums = self.objective.evaluate(g)
-            if value <= self.value:
-                self.g, self.value, self.gradient, self.sums = g, value, gradient, sums
+            there = self.objective.terms(moved(self.at.g, leaf, values))
+            if there.value <= self.at.value:
+                self.at = there
                 break
             values = 0.5 * values
         else:
             values = 0 * values
-        self.curve.append(self.value)
+        self.curve.append(self.at.value)
         return values
+
+
+def moved(g: np.ndarray, leaf: np.ndarray, values: np.ndarray) -> Callable[[slice], np.ndarray]:
+    """Return the function that computes some rows' scores, moved by the values of their leaves."""
+    loops = _kernels.loops(g, leaf)
+    if loops is None:
+        return lambda rows: g[rows] + values[leaf[rows]]
+
+    def scores(rows: slice) -> np.ndarray:
+        out = np.empty(rows.stop - rows.start)
+        loops.moved(rows.start, rows.stop, g, leaf, values, out)
+        return out
+
+    return scores
+
+
+def sums_by_leaf(
+    leaf: np.ndarray, slope: np.ndarray, bend: np.ndarray, n_leaves: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of slopes and of bends over each leaf (m,), (m,)."""
+    loops = _kernels.loops(leaf, slope, bend)
+    if loops is None:
+        return np.bincount(leaf, slope, n_leaves), np.bincount(leaf, bend, n_leaves)
+
+    def part(rows: slice) -> np.ndarray:
+        table = np.zeros((n_leaves, 2))
+        loops.add_by_leaf(rows.start, rows.stop, leaf, slope, bend, table)
+        return table
+
+    total = np.sum(_kernels.run(part, _kernels.parts(len(leaf), _kernels.SCORES_PART)), axis=0)
+    return total[:, 0], total[:, 1]
 
 
 def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
@@ -184,16 +205,15 @@ def boost(
     """
     idle = useless = grown = 0
     while grown < stopping.rounds and idle < IDLE_ROUNDS:
-        gradient, curvature = descent.derivatives()
-        new = trees.grow(gradient, curvature)
+        new = trees.grow(descent.at.slope, descent.at.bend)
         if new is None:  # the next draw of rows and columns may have a split
             idle += 1
             continue
         grown += 1
         if own_values:
-            step = descent.shortened(new.leaf, new.values, curvature)
+            step = descent.shortened(new.leaf, new.values)
         else:
-            step = descent.solve(new.leaf, len(new.values), curvature)
+            step = descent.solve(new.leaf, len(new.values))
         values = descent.move(new.leaf, trees.rounded(step))
         moved = bool(values.any())
         idle, useless = (0, 0) if moved else (idle + 1, useless + 1)
@@ -201,7 +221,7 @@ def boost(
         for place, evaluation in enumerate(evaluations):
             evaluation.move(np.append(values, 0.0)[trees.leaves(place)])
         if stopping.verbose and grown % stopping.verbose == 0:
-            print(_progress_line(grown, descent.value, evaluations), file=sys.stderr)
+            print(_progress_line(grown, descent.at.value, evaluations), file=sys.stderr)
         if stopping.patience and grown - evaluations[-1].best >= stopping.patience:
             break
     return evaluations[-1].best if stopping.patience and grown else grown - useless

@@ -1,6 +1,6 @@
 """Distances between two cells' score distributions: each is a feature map ψ and a residual, d = ‖r‖²."""
 
-from evenrisk.distances._grid import GridDistance
+from evenrisk.distances._grid import Grid, GridDistance
 from evenrisk.distances._protocol import Distance, Traits, cell_sum, cell_weights, evaluate, penalty, psi_sums
 from evenrisk.distances.gap import GapDistance
 from evenrisk.distances.gaussian import GaussianDistance
@@ -17,6 +17,7 @@ __all__ = [
     "Distance",
     "GapDistance",
     "GaussianDistance",
+    "Grid",
     "GridDistance",
     "HistogramDistance",
     "Traits",

@@ -5,7 +5,7 @@ Derivatives are taken with respect to the scores; one last step turns them into 
 
 from evenrisk.objective._linear import LinearObjective, LinearProblem, Problem, linear_scores
 from evenrisk.objective._sample import sample_rows
-from evenrisk.objective._scores import Penalty, ScoreObjective
+from evenrisk.objective._scores import Penalty, ScoreObjective, Terms
 
 __all__ = [
     "LinearObjective",
@@ -13,6 +13,7 @@ __all__ = [
     "Penalty",
     "Problem",
     "ScoreObjective",
+    "Terms",
     "linear_scores",
     "sample_rows",
 ]

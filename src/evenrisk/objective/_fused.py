@@ -3,6 +3,11 @@
 A part goes through all of round 1 while it is in a core's cache: its scores are computed, then their losses,
 bins and sums; and through all of round 2. Losses that have a `kind` and distances on a `Grid` can be worked
 on in this way. Others, few rows, and arrays of other libraries take the plain way of `ScoreObjective`.
+
+Conventions
+-----------
+As in `ScoreObjective`, and in the loops themselves, `evenrisk._kernels`. m counts the cells that a row is in,
+or parameters.
 """
 
 from __future__ import annotations
@@ -17,13 +22,87 @@ import numpy as np
 
 from evenrisk import _kernels
 from evenrisk._xp import Cells, is_sparse
-from evenrisk.distances import Distance, GridDistance
+from evenrisk.distances import Distance, Grid, GridDistance
 
-MANY_COLUMNS = 100_000  # of a sparse X, which every part of the rows has a sum for
 CURVATURE_ROWS = 2048  # at a time; with fifty features they stay in a core's second cache
 TABLE_BYTES = 2**26  # that the tables of all parts may take
-NOTHING = np.empty((0, 0))
-NO_ROWS = np.empty(0)
+MANY_COLUMNS = 100_000  # of a sparse X, which every part of the rows has a sum for
+NOTHING, NO_ROWS, NO_LABELS = np.empty((0, 0)), np.empty(0), np.empty(0, np.int8)
+NO_LOSS = -1  # among the loops
+NO_GRID = (False, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+Scores = Callable[[slice], np.ndarray]  # the raw scores of some rows
+
+
+@dataclass(frozen=True)
+class FusedCells:
+    """Cells, and the distance between them, in the form that compiled loops read."""
+
+    loops: ModuleType
+    distance: GridDistance
+    grid: Grid
+    weight: np.ndarray  # (n,)
+    code: np.ndarray  # (m, n) int32
+    share: np.ndarray  # (m, n), or (0, 0) where every row is in one cell at most
+    n_cells: int
+
+    @classmethod
+    def of(cls, distance: Distance, cells: Cells) -> FusedCells | None:
+        """Return the cells if compiled loops can work on them, else None."""
+        loops = _kernels.loops(cells.weight, cells.code)
+        if loops is None or not isinstance(distance, GridDistance) or not is_plain_grid(distance):
+            return None
+        code = np.ascontiguousarray(np.atleast_2d(cells.code.T), dtype=np.int32)
+        share = NOTHING if cells.share is None else np.ascontiguousarray(cells.share.T, dtype=np.float64)
+        return cls(loops, distance, distance.grid, cells.weight, code, share, cells.n_cells)
+
+    def arguments(self, shift: float) -> tuple[Any, ...]:
+        """Return what the loops take of cells, and how they place scores."""
+        at = self.grid
+        origin = at.origin + (shift if at.raw else 0.0)
+        numbers = (origin, at.scale, at.first, at.half, at.low, at.high)
+        return self.weight, self.code, self.share, (at.raw, at.n_bins, *(float(each) for each in numbers))
+
+    @property
+    def moments_shape(self) -> tuple[int, int]:
+        """Of a table of moments: all bins of all cells, those of rows in no cell first."""
+        return (self.n_cells + 1) * self.grid.n_bins, self.grid.degree + 1
+
+    def sums(self, g: np.ndarray, shift: float) -> np.ndarray:
+        """Round 1 of the penalty alone: return Σ w ψ of every cell (c, p)."""
+        arguments = (g, NO_LABELS, NO_ROWS, NO_LOSS, 1.0, NO_ROWS, *self.arguments(shift))
+
+        def part(rows: slice) -> np.ndarray:
+            table = np.zeros(self.moments_shape)
+            self.loops.first_round(rows.start, rows.stop, *arguments, table)
+            return table
+
+        tables = _kernels.run(part, _kernels.parts(len(g), _kernels.SCORES_PART))
+        return self.psi_sums(np.sum(tables, axis=0))
+
+    def psi_sums(self, table: np.ndarray) -> np.ndarray:
+        """Return Σ w ψ of every cell (c, p), from its moments."""
+        return self.distance.sums_of_moments(self._by_cell(table, self.n_cells))
+
+    def coefficients(self, D: np.ndarray) -> np.ndarray:
+        """Return those of the polynomials of all bins, for D the derivative in the sums (c, p)."""
+        pieces = np.stack(self.distance.coefficients(D), axis=-1)
+        nobody = np.zeros((1, *pieces.shape[1:]))
+        return np.concatenate([nobody, pieces]).reshape((-1, pieces.shape[-1]))
+
+    def slopes_by_part(self, g: np.ndarray, shift: float, part: np.ndarray, n_parts: int) -> np.ndarray:
+        """Return the derivatives of the sums in θ (c, p, m) for g = θ[part]."""
+        n_cells = self.n_cells * n_parts
+        table = np.zeros(((n_cells + 1) * self.grid.n_bins, self.grid.degree))
+        self.loops.add_part_moments(g, *self.arguments(shift), part, n_parts, table)
+        slopes = self.distance.jacobian_of_moments(
+            [each[..., None] for each in self._by_cell(table, n_cells)]
+        )
+        return np.swapaxes(slopes.reshape((self.n_cells, n_parts, -1)), -1, -2)
+
+    def _by_cell(self, table: np.ndarray, n_cells: int) -> list[np.ndarray]:
+        """Return the columns of a table (c, b) each, without rows in no cell."""
+        table = table.reshape((n_cells + 1, -1, table.shape[-1]))[1:]
+        return [table[..., q] for q in range(table.shape[-1])]
 
 
 @dataclass(frozen=True)
@@ -31,69 +110,40 @@ class FusedRounds:
     """The rows of an objective in the form that compiled loops read."""
 
     loops: ModuleType
-    distance: GridDistance | None  # None without a penalty
     y: np.ndarray  # (n,) int8
     weight: np.ndarray  # (n,)
-    cell_weight: np.ndarray  # (n,)
-    code: np.ndarray  # (m, n) int32
-    share: np.ndarray  # (m, n), or (0, 0) where every row is in one cell at most
-    n_cells: int
+    cells: FusedCells | None  # None without a penalty
 
     @classmethod
-    def of(
-        cls, loss: Any, y: Any, weight: Any, distance: Distance | None, cells: Cells | None
-    ) -> FusedRounds | None:
-        """Return the rows if compiled loops can work on them, else None."""
-        if getattr(loss, "kind", None) is None or not (distance is None or is_plain_grid(distance)):
+    def of(cls, loss: Any, y: Any, weight: Any, penalty: Any) -> FusedRounds | None:
+        """Return the rows if compiled loops can work on them and on the penalty's cells, else None."""
+        cells = None if penalty is None else penalty.fused
+        loops = _kernels.loops(weight, y)
+        if loops is None or getattr(loss, "kind", None) is None or (penalty is not None and cells is None):
             return None
-        arrays = [y, weight] if cells is None else [y, weight, cells.weight, cells.code]
-        loops = _kernels.loops(*arrays)
-        if loops is None:
-            return None
-        code, share = np.empty((0, len(y)), np.int32), NOTHING
-        if cells is not None:
-            code = np.ascontiguousarray(np.atleast_2d(cells.code.T), dtype=np.int32)
-            if cells.share is not None:
-                share = np.ascontiguousarray(cells.share.T, dtype=np.float64)
-        return cls(
-            loops=loops,
-            distance=distance,  # type: ignore[arg-type]  # `is_plain_grid` has checked it
-            y=y.astype(np.int8),
-            weight=weight,
-            cell_weight=weight if cells is None else cells.weight,
-            code=code,
-            share=share,
-            n_cells=0 if cells is None else cells.n_cells,
-        )
+        return cls(loops, y.astype(np.int8), weight, cells)
 
-    def whole(self, scores: Callable[[slice], np.ndarray]) -> np.ndarray:
+    def whole(self, scores: Scores) -> np.ndarray:
         """Return the raw scores of all rows (n,)."""
         return np.concatenate(_kernels.run(scores, _kernels.parts(len(self.y))))
 
     def first(
-        self, loss: Any, scores: Callable[[slice], np.ndarray], shift: float, *, penalised: bool
+        self, loss: Any, scores: Scores, shift: float, *, penalised: bool, least: int = _kernels.LEAST_PART
     ) -> tuple[float, np.ndarray, np.ndarray | None]:
         """Round 1: return Σ weight·ℓ, g (n,) and, where `penalised`, Σ w ψ of every cell (c, p)."""
         g = np.empty(len(self.weight), self.weight.dtype)
-        size = (0, 0)
-        if penalised:
-            assert self.distance is not None
-            grid = self.distance.grid
-            size = ((self.n_cells + 1) * grid.n_bins, grid.degree + 1)
+        cells = self.cells if penalised else None
+        arguments = self._arguments(g, loss, shift)
 
         def part(rows: slice) -> tuple[float, np.ndarray]:
             g[rows] = scores(rows)
-            table = np.zeros(size)
-            value = self.loops.first_round(rows.start, rows.stop, *self._arguments(g, loss, shift), table)
-            return value, table
+            table = NOTHING if cells is None else np.zeros(cells.moments_shape)
+            return self.loops.first_round(rows.start, rows.stop, *arguments, table), table
 
-        found = _kernels.run(part, _kernels.parts(len(g)))
+        found = _kernels.run(part, _kernels.parts(len(g), least))
         total = sum(value for value, _ in found)
-        if not penalised:
-            return total, g, None
-        assert self.distance is not None
-        table = np.sum([each for _, each in found], axis=0).reshape((self.n_cells + 1, -1, size[1]))[1:]
-        return total, g, self.distance.sums_of_moments([table[..., q] for q in range(size[1])])
+        psi = None if cells is None else cells.psi_sums(np.sum([table for _, table in found], axis=0))
+        return total, g, psi
 
     def second(
         self,
@@ -103,49 +153,41 @@ class FusedRounds:
         D: np.ndarray | None,
         total: float,
         collect: Callable[[slice, np.ndarray], Any],
+        bend: np.ndarray = NO_ROWS,
+        least: int = _kernels.LEAST_PART,
     ) -> tuple[np.ndarray, list[Any]]:
-        """Round 2: return the gradient in the scores (n,), and what `collect` makes of that of each part."""
+        """Round 2: return the gradient in the scores (n,), and what `collect` makes of that of each part.
+
+        weight·ℓ'' is written to `bend` (n,), if one is given.
+        """
         gradient = np.empty(len(g), g.dtype)
-        table = NOTHING
-        if D is not None:
-            assert self.distance is not None
-            pieces = np.stack(self.distance.coefficients(D), axis=-1)
-            nobody = np.zeros((1, *pieces.shape[1:]))
-            table = np.concatenate([nobody, pieces]).reshape((-1, pieces.shape[-1]))
+        arguments = self._arguments(g, loss, shift)
+        table = NOTHING if D is None or self.cells is None else self.cells.coefficients(D)
 
         def part(rows: slice) -> Any:
-            arguments = self._arguments(g, loss, shift)
-            self.loops.second_round(rows.start, rows.stop, *arguments, table, total, gradient)
+            self.loops.second_round(rows.start, rows.stop, *arguments, table, total, gradient, bend)
             return collect(rows, gradient[rows])
 
-        return gradient, _kernels.run(part, _kernels.parts(len(g)))
+        return gradient, _kernels.run(part, _kernels.parts(len(g), least))
 
     def curvature(
-        self,
-        loss: Any,
-        g: np.ndarray,
-        shift: float,
-        total: float,
-        features: Callable[[slice], np.ndarray],
-        *,
-        penalised: bool,
+        self, loss: Any, g: np.ndarray, shift: float, total: float, features: Scores, *, penalised: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return Σ weight·ℓ''/total·xxᵀ (m, m) and, where `penalised`, ∂/∂θ of the sums (c, p, m).
 
         `features` returns x of some rows, (n, m) float64 in the order of rows.
         """
         m = features(slice(0, 1)).shape[1]
-        grid = None if self.distance is None or not penalised else self.distance.grid
-        size = (0, 0, m) if grid is None else ((self.n_cells + 1) * grid.n_bins, grid.degree, m)
-        arguments = self._arguments(g, loss, shift)[6:]
+        cells = self.cells if penalised else None
+        size = (0, 0, m) if cells is None else (cells.moments_shape[0], cells.grid.degree, m)
 
         def part(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             H, table = np.zeros((m, m)), np.zeros(size)
             for start in range(rows.start, rows.stop, CURVATURE_ROWS):
                 block = slice(start, min(start + CURVATURE_ROWS, rows.stop))
                 X = features(block)
-                if grid is not None:
-                    self.loops.add_row_moments(block.start, block.stop, g, *arguments, X, table)
+                if cells is not None:
+                    self.loops.add_row_moments(block.start, block.stop, g, *cells.arguments(shift), X, table)
                 bend = loss.rows(block).curvature(self.y[block], g[block]) * (self.weight[block] / total)
                 curved = np.flatnonzero(bend)  # few rows, with a smoothed hinge
                 if len(curved) < len(bend):
@@ -154,31 +196,23 @@ class FusedRounds:
                 H += np.dot(X.T, X)  # and not `@`, which keeps Python's lock
             return H, table
 
-        fewest = max(math.prod(size) * 8 * len(self.y) // TABLE_BYTES, 1)
+        fewest = max(math.prod(size) * 8 * len(self.y) // TABLE_BYTES, _kernels.LEAST_PART)
         with _kernels.one_blas_thread():
             found = _kernels.run(part, _kernels.parts(len(self.y), fewest))
         H = np.sum([each for each, _ in found], axis=0)
-        if grid is None:
+        if cells is None:
             return H, None
-        assert self.distance is not None
         table = np.sum([each for _, each in found], axis=0)
-        moments = table.reshape((self.n_cells + 1, grid.n_bins, grid.degree, m))[1:]
-        return H, self.distance.jacobian_of_moments([moments[:, :, q] for q in range(grid.degree)])
+        moments = table.reshape((cells.n_cells + 1, -1, *size[1:]))[1:]
+        return H, cells.distance.jacobian_of_moments([moments[:, :, q] for q in range(size[1])])
 
     def _arguments(self, g: np.ndarray, loss: Any, shift: float) -> tuple[Any, ...]:
         """Return what both loops take after the range of rows."""
-        if self.distance is None:
-            grid: tuple[Any, ...] = (False, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-        else:
-            at = self.distance.grid
-            origin = at.origin + (shift if at.raw else 0.0)
-            numbers = (origin, at.scale, at.first, at.half, at.low, at.high)
-            grid = (at.raw, at.n_bins, *(float(each) for each in numbers))
-        return (
-            *(g, self.y, self.weight),
-            *(loss.kind, float(getattr(loss, "mu", 1.0)), getattr(loss, "a", NO_ROWS)),
-            *(self.cell_weight, self.code, self.share, grid),
-        )
+        cells = (self.weight, np.empty((0, 0), np.int32), NOTHING, NO_GRID)
+        if self.cells is not None:
+            cells = self.cells.arguments(shift)
+        mu, a = float(getattr(loss, "mu", 1.0)), getattr(loss, "a", NO_ROWS)
+        return g, self.y, self.weight, loss.kind, mu, a, *cells
 
 
 @dataclass(frozen=True)

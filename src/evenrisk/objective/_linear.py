@@ -481,11 +481,13 @@ class LinearObjective:
     def ridge(self) -> np.ndarray:
         """λ of each column (d,), with as much more in float32 as is lost in rounding.
 
-        Columns that are linear combinations of others keep differences of the size of their rounding. Sums in
-        float64 see these, and without a ridge would fit them, with coefficients of thousands that cancel.
+        Columns that are linear combinations of others keep differences of the size of their rounding.
+        Compiled loops add up in float64, where these can be seen, and would fit them, with coefficients of
+        thousands that cancel.
         """
-        least = self.eps * self.variances if self.eps > FINE else np.zeros(self.n_features)
-        return self.alpha + least
+        if self.products is None or self.eps < FINE:
+            return np.full(self.n_features, self.alpha)
+        return self.alpha + self.eps * self.variances
 
     @cached_property
     def variances(self) -> np.ndarray:

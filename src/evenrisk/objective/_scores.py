@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from evenrisk import _kernels
 from evenrisk._xp import (
     BLOCK_ROWS,
     Array,
@@ -34,7 +35,7 @@ from evenrisk._xp import (
     to_numpy,
 )
 from evenrisk.distances import Distance, cell_weights, penalty, psi_sums
-from evenrisk.objective._fused import FusedProducts, FusedRounds
+from evenrisk.objective._fused import FusedCells, FusedProducts, FusedRounds
 
 EVERY_ROW = slice(None)
 KEPT_ROWS = 2_000_000  # up to which `Distance.prepare` is kept for round 2, 24 bytes a row
@@ -73,6 +74,7 @@ class Penalty:
     def __init__(self, distance: Distance, cells: Cells) -> None:
         self.distance, self.cells = distance, cells
         self.cell_weights = cell_weights(cells)
+        self.fused = FusedCells.of(distance, cells)
         # Never read. Freed at once, its memory would go back to the system and come again page by page.
         self._last: SummedScores | None = None
 
@@ -92,6 +94,8 @@ class Penalty:
         or, a little less accurate, of some.
         """
         shift = self.distance.shift(g, self.cells) if shift is None else shift
+        if self.fused is not None:
+            return SummedScores(g, shift, Sums(self.fused.sums(g, float(shift)), *self.cell_weights), [])
         keep = g.shape[0] <= KEPT_ROWS
         self._last = None
         psi: Array = 0
@@ -130,12 +134,19 @@ class Penalty:
                 slopes = slopes + self.distance.jacobian(prepared, one, X)
         return slopes
 
-    def curvature_of_parts(self, summed: SummedScores, part: Array, n_parts: int) -> np.ndarray:
-        """Round 2: return JᵀJ (m, m) for g = θ[part], part (n,) in 0 … m − 1.
+    def curvature_of_parts(self, g: Array, part: Array, n_parts: int) -> np.ndarray:
+        """Return JᵀJ (m, m) for g = θ[part], part (n,) in 0 … m − 1.
 
         This is `curvature` with the one-hot form of `part` as X. Each cell is split by part, so that the cost
         of a row does not depend on the number of parts.
         """
+        if self.fused is not None and self.distance.traits.linear:  # the sums are not needed
+            sums = Sums(np.zeros((self.cells.n_cells, 1)), *self.cell_weights)
+            return self.gram_of_sums(sums, self.fused.slopes_by_part(g, 0.0, part, n_parts))
+        summed = self.sums(g)
+        if self.fused is not None:
+            shift = float(summed.shift)
+            return self.gram_of_sums(summed.sums, self.fused.slopes_by_part(g, shift, part, n_parts))
         slopes: Array = 0
         n_fine = self.cells.n_cells * n_parts
         xp = namespace(summed.g)
@@ -191,6 +202,16 @@ class FirstRound(NamedTuple):
     summed: SummedScores | None  # None without a penalty
 
 
+class Terms(NamedTuple):
+    """What a boosting round needs."""
+
+    value: float  # F
+    g: Array  # (n,)
+    slope: Array  # (n,) Σw·∂F/∂g
+    bend: Array  # (n,) w·∂²ℓ/∂g²
+    summed: SummedScores | None
+
+
 Scores = Callable[[slice], Array]  # the raw scores of some rows
 Collect = Callable[[slice, Array], Any]  # what is wanted of the gradient in the scores of some rows
 
@@ -213,8 +234,7 @@ class ScoreObjective:
         self.loss, self.y, self.weight = loss, y, weight
         self.penalty, self.eta = penalty, eta
         self.total = float(weight.sum()) if total is None else total
-        distance, cells = (None, None) if penalty is None else (penalty.distance, penalty.cells)
-        self._fused = FusedRounds.of(loss, y, weight, distance, cells)
+        self._fused = FusedRounds.of(loss, y, weight, penalty)
 
     def with_eta(self, eta: float) -> ScoreObjective:
         """Return the same objective with another η; nothing is copied."""
@@ -265,14 +285,24 @@ class ScoreObjective:
         """Return the raw scores of all rows (n,)."""
         return scores(EVERY_ROW) if self._fused is None else self._fused.whole(scores)
 
-    def first_round(self, scores: Scores, shift: Array | float | None = None) -> FirstRound:
-        """Round 1: return the loss and the penalty's sums; `shift` as in `Penalty.sums`."""
+    def first_round(
+        self, scores: Scores, shift: Array | float | None = None, *, only_scores: bool = False
+    ) -> FirstRound:
+        """Round 1: return the loss and the penalty's sums; `shift` as in `Penalty.sums`.
+
+        `only_scores`: computing the scores is no work, so that parts of the rows should be larger.
+        """
         penalty = self.penalty if self.eta > 0 else None
         if self._fused is not None:
-            shift = (
-                self._shift_of_first_rows(scores) if shift is None and penalty is not None else shift or 0.0
+            if shift is None:
+                shift = 0.0 if penalty is None else self._shift_of_first_rows(scores)
+            loss, g, psi = self._fused.first(
+                self.loss,
+                scores,
+                float(shift),
+                penalised=penalty is not None,
+                least=_kernels.SCORES_PART if only_scores else _kernels.LEAST_PART,
             )
-            loss, g, psi = self._fused.first(self.loss, scores, float(shift), penalised=penalty is not None)
             summed = None if penalty is None else SummedScores(g, shift, Sums(psi, *penalty.cell_weights), [])
             return FirstRound(loss / self.total, g, None, summed)
         g = scores(EVERY_ROW)
@@ -286,6 +316,24 @@ class ScoreObjective:
             gradient[block] = slope * (weight / self.total)
         summed = None if penalty is None else penalty.sums(g, shift)
         return FirstRound(loss / self.total, g, gradient, summed)
+
+    def terms(self, scores: Scores) -> Terms:
+        """Return F and, of Σw·F, the gradient and the loss's curvature in each score."""
+        first = self.first_round(scores, only_scores=True)
+        value, D = self.between(first)
+        D = None if D is None else self.total * D
+        if self._fused is None:
+            slope = self.weight * self.loss.value_gradient(self.y, first.g)[1]
+            if self.penalty is not None and first.summed is not None:
+                self.penalty.add_gradient(first.summed, D, slope)
+            bend = self.weight * self.loss.curvature(self.y, first.g)
+            return Terms(value, first.g, slope, bend, first.summed)
+        shift = 0.0 if first.summed is None else float(first.summed.shift)
+        bend = np.empty_like(first.g)
+        slope, _ = self._fused.second(
+            self.loss, first.g, shift, D, 1.0, lambda rows, slope: None, bend, _kernels.SCORES_PART
+        )
+        return Terms(value, first.g, slope, bend, first.summed)
 
     def second_round(
         self, first: FirstRound, D: Array | None, collect: Collect | None = None
