@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "_score_file": VALIDATION,
     "exceptions": VALIDATION,
     "parity": CORE | VALIDATION,
-    "curves": CORE | VALIDATION,
+    "curves": CORE | VALIDATION | {"_kernels"},
     "losses": CORE | VALIDATION,
     "solvers": CORE | VALIDATION,
     "calibration": CORE | VALIDATION,

@@ -15,8 +15,9 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 import evenrisk
-from evenrisk import FairLinearSVC, FairLogisticRegression, GapDistance, HistogramDistance, _kernels
+from evenrisk import FairLinearSVC, FairLogisticRegression, GapDistance, HistogramDistance, _kernels, curves
 from evenrisk._kernels import _threads
+from evenrisk.curves import cell_curves
 from evenrisk.distances import DISTANCES
 from evenrisk.losses import HINGE, LOGISTIC, SQUARED_HINGE, SmoothedHinge
 from evenrisk.objective import LinearObjective, Penalty, ScoreObjective
@@ -472,3 +473,51 @@ def test_ctrl_c_ends_a_fit_within_a_second():
         assert process.stdout.readline() == "interrupted\n", process.stderr.read()
         assert time.perf_counter() - start < 1
         assert process.wait(20) == 0
+
+
+# ---------------------------------------------------------------- scores in order
+
+
+@pytest.mark.parametrize("n_cells", [2, 5])
+@pytest.mark.parametrize("ties", ["none", "many", "one score", "two scores"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_curves_by_buckets_are_numpys(monkeypatch, n_cells, ties, dtype):
+    monkeypatch.setattr(curves, "BUCKET_ROWS", 100)
+    monkeypatch.setattr(_kernels, "SCORES_PART", 700)
+    monkeypatch.setattr(_threads, "n_threads", lambda: 3)
+    rng = np.random.default_rng(0)
+    n = 5000
+    score = rng.normal(size=n)
+    score[::3] += 100
+    score[:5] = [0.0, -0.0, np.inf, -np.inf, 0.0]
+    if ties != "none":
+        score = {"many": np.round(score, 1), "one score": 0 * score[5:6], "two scores": np.sign(score)}[
+            ties
+        ] + 0 * score.clip(-9, 9)
+    score, weight = score.astype(dtype), rng.integers(0, 4, n).astype(dtype)
+    code = rng.integers(-1, n_cells, n)
+    with _kernels.use("numpy"):
+        theirs = cell_curves(score, code, weight, n_cells)
+    with compiled():
+        ours = cell_curves(score, code, weight, n_cells)
+        rising = cell_curves(np.arctan(score / 3).astype(dtype), code, weight, n_cells)
+    np.testing.assert_array_equal(ours.thresholds, theirs.thresholds)
+    np.testing.assert_array_equal(ours.mass, theirs.mass)
+    np.testing.assert_allclose(ours.above, theirs.above, rtol=0, atol=1e-15 if dtype == np.float64 else 1e-6)
+    if ties == "many" and dtype == np.float64:
+        np.testing.assert_array_equal(rising.above, ours.above)
+
+
+def test_a_profile_of_many_people_is_numpys(monkeypatch):
+    rng = np.random.default_rng(1)
+    n = 120_000
+    group, score = rng.integers(0, 3, n), rng.random(n).round(4)
+    y, weight = (rng.random(n) < score).astype(int), rng.random(n)
+    for parity in ("demographic_parity", "equalized_odds"):
+        settings = {"sensitive_features": group, "parity": parity, "sample_weight": weight}
+        ours = evenrisk.threshold_profile(y, score, **settings)
+        with _kernels.use("numpy"):
+            theirs = evenrisk.threshold_profile(y, score, **settings)
+        assert ours.max_gap == pytest.approx(theirs.max_gap, rel=1e-12)
+        np.testing.assert_array_equal(ours.thresholds, theirs.thresholds)
+        np.testing.assert_allclose(ours.gap, theirs.gap, rtol=0, atol=1e-13)

@@ -10,9 +10,15 @@ strictly increasing map of the score leaves them bit for bit as they were.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from evenrisk import _kernels
 from evenrisk._xp import Array, argsort, as_index, cast, concat, cumsum, namespace, segment_sum
+
+SAMPLE, BUCKET_ROWS = 4096, 32_768  # scores that edges of buckets are chosen from; rows of a bucket, about
 
 
 class CellCurves(NamedTuple):
@@ -25,6 +31,8 @@ class CellCurves(NamedTuple):
 
 def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellCurves:
     """Return P(score > t) in each cell at every distinct score t of rows in some cell."""
+    if (loops := _kernels.loops(score, code, weight)) is not None:
+        return _curves_by_buckets(loops, score, code, weight, n_cells)
     xp = namespace(score)
     kept = code >= 0
     score, code, weight = score[kept], code[kept], weight[kept]
@@ -37,6 +45,64 @@ def cell_curves(score: Array, code: Array, weight: Array, n_cells: int) -> CellC
         above.append((below[-1] - below) / below[-1])
         mass.append(below - concat([0 * below[:1], below[:-1]], 0))
     return CellCurves(score[ends], xp.stack(above), xp.stack(mass))
+
+
+def _curves_by_buckets(
+    loops: Any, score: np.ndarray, code: np.ndarray, weight: np.ndarray, n_cells: int
+) -> CellCurves:
+    """Return the curves by compiled loops on every core.
+
+    The rows are dealt into buckets of neighbouring scores, each of which is sorted and added up on its own
+    and fits into a core's cache. Scores are compared with each other only, as they are without buckets.
+    """
+    n = len(score)
+    some = np.random.default_rng(0).integers(0, n, SAMPLE)
+    steps = np.linspace(0, SAMPLE, max(n // BUCKET_ROWS, 1), endpoint=False, dtype=np.intp)[1:]
+    edges = np.unique(np.sort(score[some])[steps])
+    parts = _kernels.parts(n, _kernels.SCORES_PART)
+    bucket, count = np.empty(n, np.int32), np.zeros((len(parts), len(edges) + 1), np.int64)
+    numbered = list(enumerate(parts))
+
+    def find(each: tuple[int, slice]) -> None:
+        number, rows = each
+        loops.find_buckets(rows.start, rows.stop, score, code, edges, bucket, count[number])
+
+    _kernels.run(find, numbered)
+    ends = np.cumsum(count.T.ravel()).reshape(count.T.shape)  # the parts' rows of a bucket lie side by side
+    place = np.ascontiguousarray((ends - count.T).T)
+    kept = int(ends[-1, -1])
+    dealt = np.empty(kept, score.dtype), np.empty(kept, np.int32), np.empty(kept, weight.dtype)
+
+    def deal(each: tuple[int, slice]) -> None:
+        number, rows = each
+        loops.fill_buckets(rows.start, rows.stop, score, code, weight, bucket, place[number], *dealt)
+
+    _kernels.run(deal, numbered)
+    buckets = [slice(*each) for each in pairwise([0, *ends[:, -1].tolist()])]
+
+    def sort(rows: slice) -> tuple[np.ndarray, int]:
+        order = np.argsort(dealt[0][rows])
+        return order, loops.count_runs(dealt[0][rows], order)
+
+    found = _kernels.run(sort, buckets)
+    runs = [slice(*each) for each in pairwise(np.cumsum([0, *(m for _, m in found)]).tolist())]
+    m = runs[-1].stop
+    thresholds, mass, above = np.empty(m, score.dtype), np.zeros((n_cells, m)), np.empty((n_cells, m))
+
+    def add(k: int) -> np.ndarray:
+        rows = (each[buckets[k]] for each in dealt)
+        loops.add_runs(*rows, found[k][0], thresholds[runs[k]], mass[:, runs[k]])
+        return mass[:, runs[k]].sum(axis=1)
+
+    sums = np.array(_kernels.run(add, range(len(buckets))))
+    below = np.cumsum(sums, axis=0)
+
+    def share(k: int) -> None:
+        loops.shares_above(mass[:, runs[k]], below[k] - sums[k], below[-1], above[:, runs[k]])
+
+    _kernels.run(share, range(len(buckets)))
+    above[:, -1] = 0.0  # exactly: the sums of parts may differ from those of all by rounding
+    return CellCurves(thresholds, above, mass)
 
 
 def union_curves(

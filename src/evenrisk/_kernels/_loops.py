@@ -452,3 +452,70 @@ def add_by_leaf(begin, stop, leaf, slope, bend, table):
     for i in range(begin, stop):
         table[leaf[i], 0] += slope[i]
         table[leaf[i], 1] += bend[i]
+
+
+# ---------------------------------------------------------------- scores in order
+
+
+@kernel
+def find_buckets(begin, stop, score, code, edges, bucket, count):
+    """Write the bucket of each row, between which of `edges` its score is, and count the rows of each.
+
+    Rows in no cell are left out; their bucket is that behind the last.
+    """
+    for i in range(begin, stop):
+        if code[i] < 0:
+            bucket[i] = len(count)
+            continue
+        low, high = 0, len(edges)
+        while low < high:
+            middle = (low + high) // 2
+            if edges[middle] < score[i]:
+                low = middle + 1
+            else:
+                high = middle
+        bucket[i] = low
+        count[low] += 1
+
+
+@kernel
+def fill_buckets(begin, stop, score, code, weight, bucket, place, score_out, code_out, weight_out):
+    """Copy rows to their buckets; `place` is where the next row of each goes."""
+    for i in range(begin, stop):
+        b = bucket[i]
+        if b < len(place):
+            at = place[b]
+            place[b] = at + 1
+            score_out[at], code_out[at], weight_out[at] = score[i], code[i], weight[i]
+
+
+@kernel
+def count_runs(score, order):
+    """Return how many distinct scores there are."""
+    m = min(len(order), 1)
+    for i in range(1, len(order)):
+        if score[order[i]] != score[order[i - 1]]:
+            m += 1
+    return m
+
+
+@kernel
+def add_runs(score, code, weight, order, threshold, mass):
+    """Write the distinct scores, ascending, to `threshold` (m,), and the weight of each cell's rows (c, m)."""
+    k = -1
+    for i in range(len(order)):
+        at = order[i]
+        if k < 0 or score[at] != threshold[k]:
+            k += 1
+            threshold[k] = score[at]
+        mass[code[at], k] += weight[at]
+
+
+@kernel
+def shares_above(mass, before, total, above):
+    """Write the share of each cell's weight above; mass (c, m), and `before` (c,) of all that is below."""
+    for cell in range(len(mass)):
+        below = before[cell]
+        for k in range(mass.shape[1]):
+            below += mass[cell, k]
+            above[cell, k] = (total[cell] - below) / total[cell]
