@@ -501,7 +501,7 @@ def count_runs(score, order):
 
 @kernel
 def add_runs(score, code, weight, order, threshold, mass):
-    """Write the distinct scores, ascending, to `threshold` (m,), and the weight of each cell's rows (c, m)."""
+    """Write the distinct scores, ascending, to `threshold` (m,), and each cell's weight there (c, m)."""
     k = -1
     for i in range(len(order)):
         at = order[i]
