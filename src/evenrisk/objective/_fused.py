@@ -53,7 +53,9 @@ class FusedCells:
             return None
         code = np.ascontiguousarray(np.atleast_2d(cells.code.T), dtype=np.int32)
         share = NOTHING if cells.share is None else np.ascontiguousarray(cells.share.T, dtype=np.float64)
-        return cls(loops, distance, distance.grid, cells.weight, code, share, cells.n_cells)
+        # a contiguous copy where one number stands for all rows: loops are compiled for each kind of memory
+        weight = np.ascontiguousarray(cells.weight)
+        return cls(loops, distance, distance.grid, weight, code, share, cells.n_cells)
 
     def arguments(self, shift: float) -> tuple[Any, ...]:
         """Return what the loops take of cells, and how they place scores."""
@@ -121,7 +123,9 @@ class FusedRounds:
         loops = _kernels.loops(weight, y)
         if loops is None or getattr(loss, "kind", None) is None or (penalty is not None and cells is None):
             return None
-        return cls(loops, y.astype(np.int8), weight, cells)
+        if cells is not None and weight is penalty.cells.weight:
+            weight = cells.weight
+        return cls(loops, y.astype(np.int8), np.ascontiguousarray(weight), cells)
 
     def whole(self, scores: Scores) -> np.ndarray:
         """Return the raw scores of all rows (n,)."""
