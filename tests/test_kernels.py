@@ -392,10 +392,13 @@ def test_an_exception_ends_the_work_and_is_raised(monkeypatch, error, where):
     assert _kernels.run(lambda i: i, range(9)) == list(range(9))
 
 
-def test_two_callers_at_once_and_blas_afterwards():
-    import scipy.linalg  # noqa: F401  # whose BLAS is another one
-    from threadpoolctl import threadpool_info, threadpool_limits
+def blas_threads():
+    from threadpoolctl import threadpool_info
 
+    return {each["filepath"]: each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_two_callers_at_once_and_blas_afterwards():
     X, y, group = many_people()
     expected = FairLogisticRegression(eta=3).fit(X, y, sensitive_features=group).coef_
     found = {}
@@ -403,16 +406,64 @@ def test_two_callers_at_once_and_blas_afterwards():
     def fit(i):
         found[i] = FairLogisticRegression(eta=3).fit(X, y, sensitive_features=group).coef_
 
-    with threadpool_limits(2, "blas"):
+    before = blas_threads()
+    for _ in range(3):
         threads = [Thread(target=fit, args=(i,)) for i in range(3)]
         for each in threads:
             each.start()
         for each in threads:
             each.join()
-        assert {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"} == {2}
-    for coef in found.values():
-        np.testing.assert_array_equal(coef, expected)
-    assert len(found) == 3
+        after = blas_threads()
+        assert before == {path: after[path] for path in before}
+        assert len(found) == 3
+        for coef in found.values():
+            np.testing.assert_array_equal(coef, expected)
+        found.clear()
+
+
+WHO_LIMITS = """
+import numpy as np
+from threading import Event, Thread
+from threadpoolctl import threadpool_info
+from evenrisk._kernels import one_blas_thread
+
+def blas():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+assert blas() == {2}, blas()
+with one_blas_thread():
+    assert blas() == {1}, blas()
+    with one_blas_thread():
+        assert blas() == {1}, blas()
+    assert blas() == {1}, blas()
+assert blas() == {2}, blas()
+with one_blas_thread(False):
+    assert blas() == {2}, blas()
+
+came, leave = Event(), Event()
+
+def other():
+    with one_blas_thread():
+        came.set()
+        leave.wait()
+
+thread = Thread(target=other)
+with one_blas_thread():  # the first to come is the first to leave
+    thread.start()
+    came.wait()
+assert blas() == {2}, blas()
+leave.set()
+thread.join()
+assert blas() == {2}, blas()
+with one_blas_thread():
+    assert blas() == {1}, blas()
+assert blas() == {2}, blas()
+"""
+
+
+def test_the_number_of_blas_threads_is_what_it_was():
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", WHO_LIMITS], env=env, check=True)
 
 
 def _fit_and_send(pipe):

@@ -81,27 +81,7 @@ def _pool(pid: int, size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix="evenrisk")
 
 
-class _BlasLimit:
-    """Counts who wants BLAS on one thread; the last to leave restores what was before the first."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = Lock(), 0
-        self.limit: Any = None
-
-    def enter(self) -> None:
-        with self.lock:
-            self.users += 1
-            if self.users == 1:
-                self.limit = _controller().limit(limits=1, user_api="blas")
-
-    def leave(self) -> None:
-        with self.lock:
-            self.users -= 1
-            if not self.users:
-                self.limit.restore_original_limits()
-
-
-_blas = _BlasLimit()
+_blas = Lock()  # held by the thread that has BLAS on one thread
 
 
 @contextmanager
@@ -109,16 +89,17 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     """Keep BLAS on one thread inside a with statement, if `wanted`.
 
     The parts of the rows are the threads there. BLAS's own threads wait busily for some time after every
-    product, however small, on the cores that the parts want.
+    product, however small, on the cores that the parts want. The number is one for the whole process, so the
+    first caller sets it and sets it back; for others, who come while it does, nothing is changed.
     """
-    if not wanted:
+    if not (wanted and _blas.acquire(blocking=False)):
         yield
         return
-    _blas.enter()
     try:
-        yield
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
     finally:
-        _blas.leave()
+        _blas.release()
 
 
 @cache
