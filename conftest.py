@@ -3,7 +3,12 @@
 import os
 from importlib.util import find_spec
 
-NEEDS = {"nn": ["torch"], "neural_network": ["torch"], "boosting": ["lightgbm", "xgboost"]}
+NEEDS = {
+    "_kernels/_loops": ["numba"],
+    "nn": ["torch"],
+    "neural_network": ["torch"],
+    "boosting": ["lightgbm", "xgboost"],
+}
 
 collect_ignore_glob = [
     f"src/evenrisk/{module}*"
