@@ -142,7 +142,8 @@ def fit_memory(n, d, distance):
     from evenrisk import FairLogisticRegression
 
     X, y, groups = gaussian(n, d)
-    FairLogisticRegression(eta=1).fit(X[:1000], y[:1000], sensitive_features=groups[:1000])  # imports
+    few = slice(20_000)
+    FairLogisticRegression(eta=1).fit(X[few], y[few], sensitive_features=groups[few])  # imports, loads loops
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # forget the peak so far
     before = _status("VmRSS")

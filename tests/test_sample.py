@@ -12,7 +12,7 @@ def test_a_sample_has_enough_rows_of_every_kind_and_their_weight(weighted):
     rng = np.random.default_rng(5)
     kind = rng.choice(6, 50_000, p=[0.5, 0.3, 0.15, 0.0495, 0.0005, 0])
     weight = rng.choice([0.0, 0.5, 3.0], len(kind)) if weighted else np.ones(len(kind))
-    index, factor = sample_rows(kind, weight, 4000, 400)
+    index, factor = sample_rows(kind.__getitem__, 6, weight, 4000, 400)
     assert (np.diff(index) > 0).all()
     assert weight[index].all()
     count, present = np.bincount(kind[index], minlength=6), np.bincount(kind, weight > 0, 6)
@@ -20,13 +20,13 @@ def test_a_sample_has_enough_rows_of_every_kind_and_their_weight(weighted):
     assert 2000 < count.sum() < 6000
     total = np.bincount(kind, weight, 6)
     np.testing.assert_allclose(np.bincount(kind[index], weight[index] * factor, 6), total, rtol=1e-12)
-    again = sample_rows(kind, weight, 4000, 400)
+    again = sample_rows(kind.__getitem__, 6, weight, 4000, 400)
     np.testing.assert_array_equal(index, again[0])
     np.testing.assert_array_equal(factor, again[1])
 
 
 def test_a_sample_is_drawn_evenly():
-    index, factor = sample_rows(np.zeros(100_000, int), np.ones(100_000), 5000, 10)
+    index, factor = sample_rows(np.zeros(100_000, int).__getitem__, 1, np.ones(100_000), 5000, 10)
     assert len(index) == 5000
     np.testing.assert_allclose(factor, 20)
     in_tenths = np.bincount(index // 10_000)

@@ -7,7 +7,8 @@ would be called row by row, at ten times the cost.
 
 Conventions
 -----------
-g (n,) raw scores; y (n,) in {0, 1}; weight (n,) of a row in the loss and cell_weight (n,) in the penalty;
+g (n,) raw scores; y (n,) in {0, 1}; weight (n,) of a row in the loss and cell_weight (n,) in the penalty,
+either of them (1,) where all are the same;
 code (m, n) the cells of each row, −1 = none, and share (m, n) of its weight in each, or (0, 0) where that is
 all of it. kind and mu say which loss, and a (n,) is used by the smoothed hinge alone. grid: how scores are
 placed, (raw, n_bins, origin, scale, first, half, low, high) of a distance's `Grid`. The first of c cells is
@@ -184,13 +185,23 @@ def _keys(code, j, grid, key):
 
 
 @step
-def _weights(cell_weight, share, k, out):
+def _weights(weight, start, out):
+    """The weights of the rows from `start` on; a single one is that of all rows."""
+    if len(weight) == 1:
+        for i in range(len(out)):
+            out[i] = weight[0]
+    else:
+        for i in range(len(out)):
+            out[i] = weight[start + i]
+
+
+@step
+def _weights_in_cell(cell_weight, share, k, start, out):
     """The weight of each row in the k-th of its cells."""
-    for i in range(len(out)):
-        out[i] = cell_weight[i]
+    _weights(cell_weight, start, out)
     if len(share):
         for i in range(len(out)):
-            out[i] *= share[k, i]
+            out[i] *= share[k, start + i]
 
 
 @step
@@ -239,15 +250,16 @@ def first_round(begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share
         here = g[start:end]
         if kind != NO_LOSS:
             _losses(here, y[start:end], kind, mu, a[start:end], rest[:n])
+            _weights(weight, start, w[:n])
             for i in range(n):
-                total += weight[start + i] * rest[i]
+                total += w[i] * rest[i]
         if len(table) == 0:
             continue
         if not grid[0]:
             _risks(here, s[:n])
         _place(here, s[:n], grid, j[:n], f[:n], rest[:n])
         for k in range(len(code)):
-            _weights(cell_weight[start:end], share[:, start:end], k, w[:n])
+            _weights_in_cell(cell_weight, share, k, start, w[:n])
             _keys(code[k, start:end], j[:n], grid, key[:n])
             _add_moments(key[:n], f[:n], w[:n], table)
     return total
@@ -257,9 +269,8 @@ def first_round(begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share
 def second_round(
     begin, stop, g, y, weight, kind, mu, a, cell_weight, code, share, grid, coefficient, total, out, bend
 ):
-    """Write weight·∂ℓ/∂g/total plus cell_weight·Σ_q coefficient[cell, bin, q]·f^q·df/dg to `out`.
-
-    weight·∂²ℓ/∂g² is written to `bend`, unless that is empty.
+    """Write weight·∂ℓ/∂g/total plus cell_weight·Σ_q coefficient[cell, bin, q]·f^q·df/dg to `out`,
+    whose first entry is that of row `begin`. weight·∂²ℓ/∂g² is written to `bend`, unless that is empty.
     """
     s, f, w, slope = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     rest, pull = np.empty(BLOCK), np.empty(BLOCK)
@@ -270,24 +281,25 @@ def second_round(
         here = g[start:end]
         if kind == LOGISTIC or not grid[0]:
             _risks(here, s[:n])
+        _weights(weight, start, w[:n])
         if len(bend):
             _bends(here, s[:n], y[start:end], kind, mu, a[start:end], rest[:n])
             for i in range(n):
-                bend[start + i] = rest[i] * weight[start + i]
+                bend[start + i] = rest[i] * w[i]
         _slopes(here, s[:n], y[start:end], kind, mu, a[start:end], rest[:n])
         for i in range(n):
-            rest[i] *= weight[start + i] / total
+            rest[i] *= w[i] / total
         if len(coefficient):
             _place(here, s[:n], grid, j[:n], f[:n], slope[:n])
             pull[:n] = 0.0
             for k in range(len(code)):
-                _weights(cell_weight[start:end], share[:, start:end], k, w[:n])
+                _weights_in_cell(cell_weight, share, k, start, w[:n])
                 _keys(code[k, start:end], j[:n], grid, key[:n])
                 _add_polynomials(key[:n], f[:n], w[:n], coefficient, pull[:n])
             for i in range(n):
                 rest[i] += pull[i] * slope[i]
         for i in range(n):
-            out[start + i] = rest[i]
+            out[start - begin + i] = rest[i]
 
 
 @kernel
@@ -381,7 +393,7 @@ def add_row_moments(begin, stop, g, cell_weight, code, share, grid, X, table):
             _risks(here, s[:n])
         _place(here, s[:n], grid, j[:n], f[:n], slope[:n])
         for k in range(len(code)):
-            _weights(cell_weight[start:end], share[:, start:end], k, w[:n])
+            _weights_in_cell(cell_weight, share, k, start, w[:n])
             _keys(code[k, start:end], j[:n], grid, key[:n])
             for i in range(n):
                 x = X[start - begin + i]
@@ -410,7 +422,7 @@ def add_part_moments(g, cell_weight, code, share, grid, part, n_parts, table):
             _risks(here, s[:n])
         _place(here, s[:n], grid, j[:n], f[:n], slope[:n])
         for k in range(len(code)):
-            _weights(cell_weight[start:end], share[:, start:end], k, w[:n])
+            _weights_in_cell(cell_weight, share, k, start, w[:n])
             for i in range(n):
                 cell = code[k, start + i]
                 fine = cell * n_parts + part[start + i] if cell >= 0 else -1

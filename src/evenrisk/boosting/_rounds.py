@@ -123,8 +123,11 @@ def sampled(penalty: Penalty) -> tuple[np.ndarray | None, Penalty]:
         return None, penalty
     least = LEAST_ROWS_OF_CELL if cells.unions is None else max(LEAST_ROWS_OF_CELL // cells.n_cells, 10)
     single = cells.code.ndim == 1  # else a row stands for several cells at once
-    kind = cells.code + 1 if single else np.zeros(len(cells.code), int)
-    index, factor = sample_rows(kind, cells.weight, CURVATURE_ROWS, least)
+
+    def kind(rows: Any) -> np.ndarray:
+        return cells.code[rows].astype(np.intp) + 1 if single else np.zeros(len(cells.weight[rows]), np.intp)
+
+    index, factor = sample_rows(kind, cells.n_cells + 1, cells.weight, CURVATURE_ROWS, least)
     if single:
         compared = cells.code[index] >= 0
         index, factor = index[compared], factor[compared]

@@ -40,7 +40,7 @@ class FusedCells:
     loops: ModuleType
     distance: GridDistance
     grid: Grid
-    weight: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,), or (1,) where all are the same
     code: np.ndarray  # (m, n) int32
     share: np.ndarray  # (m, n), or (0, 0) where every row is in one cell at most
     n_cells: int
@@ -53,9 +53,7 @@ class FusedCells:
             return None
         code = np.ascontiguousarray(np.atleast_2d(cells.code.T), dtype=np.int32)
         share = NOTHING if cells.share is None else np.ascontiguousarray(cells.share.T, dtype=np.float64)
-        # a contiguous copy where one number stands for all rows: loops are compiled for each kind of memory
-        weight = np.ascontiguousarray(cells.weight)
-        return cls(loops, distance, distance.grid, weight, code, share, cells.n_cells)
+        return cls(loops, distance, distance.grid, compact(cells.weight), code, share, cells.n_cells)
 
     def arguments(self, shift: float) -> tuple[Any, ...]:
         """Return what the loops take of cells, and how they place scores."""
@@ -113,7 +111,7 @@ class FusedRounds:
 
     loops: ModuleType
     y: np.ndarray  # (n,) int8
-    weight: np.ndarray  # (n,)
+    weight: np.ndarray  # (n,), or (1,) where all are the same
     cells: FusedCells | None  # None without a penalty
 
     @classmethod
@@ -123,19 +121,23 @@ class FusedRounds:
         loops = _kernels.loops(weight, y)
         if loops is None or getattr(loss, "kind", None) is None or (penalty is not None and cells is None):
             return None
-        if cells is not None and weight is penalty.cells.weight:
-            weight = cells.weight
-        return cls(loops, y.astype(np.int8), np.ascontiguousarray(weight), cells)
+        return cls(loops, y.astype(np.int8), compact(weight), cells)
 
     def whole(self, scores: Scores) -> np.ndarray:
         """Return the raw scores of all rows (n,)."""
-        return np.concatenate(_kernels.run(scores, _kernels.parts(len(self.y))))
+        g = np.empty(len(self.y), self.weight.dtype)
+
+        def part(rows: slice) -> None:
+            g[rows] = scores(rows)
+
+        _kernels.run(part, _kernels.parts(len(g)))
+        return g
 
     def first(
         self, loss: Any, scores: Scores, shift: float, *, penalised: bool, least: int = _kernels.LEAST_PART
     ) -> tuple[float, np.ndarray, np.ndarray | None]:
         """Round 1: return Σ weight·ℓ, g (n,) and, where `penalised`, Σ w ψ of every cell (c, p)."""
-        g = np.empty(len(self.weight), self.weight.dtype)
+        g = np.empty(len(self.y), self.weight.dtype)
         cells = self.cells if penalised else None
         arguments = self._arguments(g, loss, shift)
 
@@ -159,20 +161,20 @@ class FusedRounds:
         collect: Callable[[slice, np.ndarray], Any],
         bend: np.ndarray = NO_ROWS,
         least: int = _kernels.LEAST_PART,
-    ) -> tuple[np.ndarray, list[Any]]:
-        """Round 2: return the gradient in the scores (n,), and what `collect` makes of that of each part.
+    ) -> list[Any]:
+        """Round 2: return what `collect` makes of the gradient in the scores of each part.
 
         weight·ℓ'' is written to `bend` (n,), if one is given.
         """
-        gradient = np.empty(len(g), g.dtype)
         arguments = self._arguments(g, loss, shift)
         table = NOTHING if D is None or self.cells is None else self.cells.coefficients(D)
 
         def part(rows: slice) -> Any:
+            gradient = np.empty(rows.stop - rows.start, g.dtype)
             self.loops.second_round(rows.start, rows.stop, *arguments, table, total, gradient, bend)
-            return collect(rows, gradient[rows])
+            return collect(rows, gradient)
 
-        return gradient, _kernels.run(part, _kernels.parts(len(g), least))
+        return _kernels.run(part, _kernels.parts(len(g), least))
 
     def curvature(
         self, loss: Any, g: np.ndarray, shift: float, total: float, features: Scores, *, penalised: bool
@@ -192,7 +194,7 @@ class FusedRounds:
                 X = features(block)
                 if cells is not None:
                     self.loops.add_row_moments(block.start, block.stop, g, *cells.arguments(shift), X, table)
-                bend = loss.rows(block).curvature(self.y[block], g[block]) * (self.weight[block] / total)
+                bend = loss.rows(block).curvature(self.y[block], g[block]) * (self._weight(block) / total)
                 curved = np.flatnonzero(bend)  # few rows, with a smoothed hinge
                 if len(curved) < len(bend):
                     X, bend = X[curved], bend[curved]
@@ -209,6 +211,9 @@ class FusedRounds:
         table = np.sum([each for _, each in found], axis=0)
         moments = table.reshape((cells.n_cells + 1, -1, *size[1:]))[1:]
         return H, cells.distance.jacobian_of_moments([moments[:, :, q] for q in range(size[1])])
+
+    def _weight(self, block: slice) -> np.ndarray:
+        return self.weight if len(self.weight) == 1 else self.weight[block]
 
     def _arguments(self, g: np.ndarray, loss: Any, shift: float) -> tuple[Any, ...]:
         """Return what both loops take after the range of rows."""
@@ -258,6 +263,11 @@ class FusedProducts:
         total = np.zeros(self.n_features)
         self.add(rows.start, *self.X, slope, total)
         return total
+
+
+def compact(weight: np.ndarray) -> np.ndarray:
+    """Return one weight where a single number stands for all rows in memory, else all of them in a row."""
+    return weight[:1].copy() if weight.strides == (0,) else np.ascontiguousarray(weight)
 
 
 def is_plain_grid(distance: Distance) -> bool:

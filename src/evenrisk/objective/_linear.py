@@ -336,11 +336,16 @@ class LinearObjective:
         n_rows = max(SAMPLE_ROWS, SAMPLE_ROWS_PER_FEATURE * self.n_features)
         if self.X.shape[0] < LEAST_SAVING * n_rows:
             return None
-        kind, n_kinds = as_index(self.scores.y), 2
-        cells = None if self.scores.penalty is None else self.scores.penalty.cells
+        y, cells = self.scores.y, None if self.scores.penalty is None else self.scores.penalty.cells
+        n_kinds = 2
         if cells is not None and len(cells.code.shape) == 1:
-            kind, n_kinds = kind + 2 * (as_index(cells.code) + 1), 2 * (cells.n_cells + 1)
-        rows, factor = sample_rows(kind, self.scores.weight, n_rows, n_rows // max(n_kinds, 10))
+            n_kinds = 2 * (cells.n_cells + 1)
+
+        def kind(some: Any) -> Array:
+            label = as_index(y[some])
+            return label if cells is None or n_kinds == 2 else label + 2 * (as_index(cells.code[some]) + 1)
+
+        rows, factor = sample_rows(kind, n_kinds, self.scores.weight, n_rows, n_rows // max(n_kinds, 10))
         X = self.X[row_numbers(rows, self.scores.weight)]
         return LinearObjective(
             self.scores.take(rows, factor), X, alpha=self.alpha, fit_intercept=self.fit_intercept
@@ -374,7 +379,7 @@ class LinearObjective:
         scores = self.scores if moments is None else self.scores.with_eta(0.0)
         first = scores.first_round(self._scores_of(theta))
         value, D = scores.between(first)
-        _, parts = scores.second_round(first, D, self._in_parameters)
+        parts = scores.second_round(first, D, self._in_parameters)
         gradient = np.zeros(theta.shape)
         gradient[: self.n_features] = sum(in_w for in_w, _ in parts) + self.ridge * w
         if self.fit_intercept:

@@ -8,40 +8,54 @@ them from the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from evenrisk._xp import Array, as_array, as_index, cast, namespace, row_numbers, segment_sum, take, to_numpy
+from evenrisk._xp import Array, as_array, blocks, cast, namespace, row_numbers, segment_sum, take, to_numpy
 
 
-def sample_rows(kind: Array, weight: Array, n_rows: int, least: int) -> tuple[np.ndarray, np.ndarray]:
+def sample_rows(
+    kind: Callable[[Any], Array], n_kinds: int, weight: Array, n_rows: int, least: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return about `n_rows` rows at random, in their order, and by what their weights are multiplied.
 
-    kind (n,) is a number from 0, such as that of a row's cell. Of each kind there are at least `least` rows,
-    if it has as many, and together they weigh as much as all rows of their kind. Rows of weight 0 are left
-    out. The draw depends on nothing but the number of rows, their kinds and which of them have a weight.
+    `kind` returns a number from 0 for each of some rows, such as that of its cell. Of each kind there are at
+    least `least` rows, if it has as many, and together they weigh as much as all rows of their kind. Rows of
+    weight 0 are left out. The draw depends on nothing but the number of rows, their kinds and which of them
+    have a weight.
     """
-    random = np.random.default_rng(0)
-    xp, kind, n = namespace(weight), as_index(kind), weight.shape[0]
-    n_kinds = int(xp.max(kind)) + 1
-    present = cast(weight > 0, weight.dtype)
-    total, count = (to_numpy(segment_sum(each, kind, n_kinds)) for each in (weight, present))
+    random, n = np.random.default_rng(0), weight.shape[0]
+    total, count = np.zeros(n_kinds), np.zeros(n_kinds)
+    for block in blocks(weight):
+        each = kind(block)
+        total += to_numpy(segment_sum(weight[block], each, n_kinds))
+        count += to_numpy(segment_sum(cast(weight[block] > 0, weight.dtype), each, n_kinds))
     rare = count * min(n_rows / n, 1) < least
     index = random.choice(n, min(n_rows, n), replace=False, shuffle=False)
-    index = index[~rare[_at(kind, index)] & (_at(weight, index) > 0)]
+    at = row_numbers(index, weight)
+    index = index[~rare[to_numpy(kind(at))] & (to_numpy(weight[at]) > 0)]
     if rare.any():
-        (others,) = xp.nonzero(take(as_array(rare, weight), kind) * present)
-        others = random.permutation(to_numpy(others))
-        kinds = _at(kind, others)
+        others = random.permutation(_rows_of(as_array(rare, weight), kind, weight))
+        kinds = to_numpy(kind(row_numbers(others, weight)))
         by_kind = np.argsort(kinds, kind="stable")
         others, kinds = others[by_kind], kinds[by_kind]
         place = np.arange(len(others)) - np.searchsorted(kinds, np.arange(n_kinds))[kinds]
         index = np.append(index, others[place < least])
     index = np.sort(index)
-    kinds = _at(kind, index)
-    factor = total[kinds] / np.bincount(kinds, _at(weight, index), n_kinds)[kinds]
+    at = row_numbers(index, weight)
+    kinds = to_numpy(kind(at))
+    factor = total[kinds] / np.bincount(kinds, to_numpy(weight[at]), n_kinds)[kinds]
     return index, factor
 
 
-def _at(x: Array, index: np.ndarray) -> np.ndarray:
-    """Return some entries of x (n,) on the host."""
-    return to_numpy(take(x, row_numbers(index, x)))
+def _rows_of(wanted: Array, kind: Callable[[Any], Array], weight: Array) -> np.ndarray:
+    """Return the numbers of the rows that have a weight and are of a kind `wanted` (kinds,), 1 or 0."""
+    found = []
+    for block in blocks(weight):
+        (inside,) = namespace(weight).nonzero(
+            take(wanted, kind(block)) * cast(weight[block] > 0, weight.dtype)
+        )
+        found.append(block.start + to_numpy(inside))
+    return np.concatenate(found)

@@ -272,7 +272,12 @@ class ScoreObjective:
         """Return F(g), ∂F/∂g (n,) and the results of round 1, which the curvature at g needs too."""
         first = self.first_round(lambda rows: g[rows])
         value, D = self.between(first)
-        return value, self.second_round(first, D)[0], first.summed
+        if first.gradient is not None:
+            (gradient,) = self.second_round(first, D, lambda rows, gradient: gradient)
+            return value, gradient, first.summed
+        gradient = np.empty_like(first.g)
+        self.second_round(first, D, _into(gradient))
+        return value, gradient, first.summed
 
     def between(self, first: FirstRound) -> tuple[float, Array | None]:
         """Return F and the derivative of η·E_f in the sums (c, p), from the sums of all rows."""
@@ -329,26 +334,22 @@ class ScoreObjective:
             bend = self.weight * self.loss.curvature(self.y, first.g)
             return Terms(value, first.g, slope, bend, first.summed)
         shift = 0.0 if first.summed is None else float(first.summed.shift)
-        bend = np.empty_like(first.g)
-        slope, _ = self._fused.second(
-            self.loss, first.g, shift, D, 1.0, lambda rows, slope: None, bend, _kernels.SCORES_PART
-        )
+        slope, bend = np.empty_like(first.g), np.empty_like(first.g)
+        into = _into(slope)
+        self._fused.second(self.loss, first.g, shift, D, 1.0, into, bend, _kernels.SCORES_PART)
         return Terms(value, first.g, slope, bend, first.summed)
 
-    def second_round(
-        self, first: FirstRound, D: Array | None, collect: Collect | None = None
-    ) -> tuple[Array, list[Any]]:
-        """Round 2: return ∂F/∂g (n,) of these rows, and what `collect` makes of it, part by part.
+    def second_round(self, first: FirstRound, D: Array | None, collect: Collect) -> list[Any]:
+        """Round 2: return what `collect` makes of ∂F/∂g of these rows, part by part.
 
         D is the derivative of η·E_f in the sums of all rows.
         """
-        collect = collect or (lambda rows, gradient: None)
         if self._fused is not None:
             shift = 0.0 if first.summed is None else float(first.summed.shift)
             return self._fused.second(self.loss, first.g, shift, D, self.total, collect)
         if self.penalty is not None and first.summed is not None:
             self.penalty.add_gradient(first.summed, D, first.gradient)
-        return first.gradient, [collect(EVERY_ROW, first.gradient)]
+        return [collect(EVERY_ROW, first.gradient)]
 
     def curvature_in_parts(
         self, g: np.ndarray, features: Callable[[slice], np.ndarray], *, penalised: bool
@@ -378,3 +379,12 @@ class ScoreObjective:
         if type(self.penalty.distance).shift is Distance.shift:
             return 0.0
         return float(scores(slice(0, min(BLOCK_ROWS, len(self.y)))).mean())
+
+
+def _into(x: np.ndarray) -> Collect:
+    """Return the function that writes what it is given of some rows to x (n,)."""
+
+    def write(rows: slice, part: np.ndarray) -> None:
+        x[rows] = part
+
+    return write
