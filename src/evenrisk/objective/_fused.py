@@ -25,7 +25,7 @@ from evenrisk._xp import Cells, is_sparse
 from evenrisk.distances import Distance, Grid, GridDistance
 
 CURVATURE_ROWS = 2048  # at a time; with fifty features they stay in a core's second cache
-TABLE_BYTES = 2**26  # that the tables of all parts may take
+TABLE_BYTES = 2**25  # that the tables of all parts may take
 MANY_COLUMNS = 100_000  # of a sparse X, which every part of the rows has a sum for
 NOTHING, NO_ROWS, NO_LABELS = np.empty((0, 0)), np.empty(0), np.empty(0, np.int8)
 NO_LOSS = -1  # among the loops
@@ -77,7 +77,7 @@ class FusedCells:
             return table
 
         tables = _kernels.run(part, _kernels.parts(len(g), _kernels.SCORES_PART))
-        return self.psi_sums(np.sum(tables, axis=0))
+        return self.psi_sums(added(tables))
 
     def psi_sums(self, table: np.ndarray) -> np.ndarray:
         """Return Σ w ψ of every cell (c, p), from its moments."""
@@ -148,7 +148,7 @@ class FusedRounds:
 
         found = _kernels.run(part, _kernels.parts(len(g), least))
         total = sum(value for value, _ in found)
-        psi = None if cells is None else cells.psi_sums(np.sum([table for _, table in found], axis=0))
+        psi = None if cells is None else cells.psi_sums(added([table for _, table in found]))
         return total, g, psi
 
     def second(
@@ -205,10 +205,10 @@ class FusedRounds:
         fewest = max(math.prod(size) * 8 * len(self.y) // TABLE_BYTES, _kernels.LEAST_PART)
         with _kernels.one_blas_thread():
             found = _kernels.run(part, _kernels.parts(len(self.y), fewest))
-        H = np.sum([each for each, _ in found], axis=0)
+        H = added([each for each, _ in found])
         if cells is None:
             return H, None
-        table = np.sum([each for _, each in found], axis=0)
+        table = added([each for _, each in found])
         moments = table.reshape((cells.n_cells + 1, -1, *size[1:]))[1:]
         return H, cells.distance.jacobian_of_moments([moments[:, :, q] for q in range(size[1])])
 
@@ -263,6 +263,14 @@ class FusedProducts:
         total = np.zeros(self.n_features)
         self.add(rows.start, *self.X, slope, total)
         return total
+
+
+def added(tables: list[np.ndarray]) -> np.ndarray:
+    """Return the sum of tables, in order; it takes the place of the first."""
+    total = tables[0]
+    for each in tables[1:]:
+        total += each
+    return total
 
 
 def compact(weight: np.ndarray) -> np.ndarray:
