@@ -76,7 +76,6 @@ benchmark: $(VENV)/.dev  ## measure again what benchmarks/RESULTS.md sums up (id
 	$(BIN)/python benchmarks/startup_time.py
 	$(BIN)/python benchmarks/audit_cost.py
 	$(BIN)/python benchmarks/fit_time.py
-	$(BIN)/python benchmarks/many_cores.py
 	$(BIN)/python benchmarks/repair_time.py
 	$(BIN)/python benchmarks/tree_network_time.py
 	$(BIN)/python benchmarks/boosting_descent.py

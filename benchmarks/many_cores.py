@@ -108,7 +108,8 @@ def in_a_process(threads, quick):
 
 def main() -> None:
     parser = option_parser(__doc__, "a twentieth of the rows")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="numbers of threads")
+    every = [2**k for k in range((os.cpu_count() or 1).bit_length())]
+    parser.add_argument("--threads", type=int, nargs="+", default=every, help="numbers of threads")
     parser.add_argument("--here", type=int, help="measure in this process and print JSON")
     args = parser.parse_args()
     if args.here:

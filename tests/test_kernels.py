@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from itertools import pairwise, product
 from multiprocessing import get_context
 from threading import Thread
@@ -263,6 +264,49 @@ class OwnResidual(GapDistance):
 
     def compare(self, a, b):
         return tuple(2 * each for each in super().compare(a, b))
+
+
+@dataclass(frozen=True)
+class OwnGrid(GapDistance):
+    """A distance on a grid of its own."""
+
+    own: tuple = ()
+
+    @property
+    def grid(self):
+        return super().grid._replace(**dict(self.own))
+
+
+class OwnShift(GapDistance):
+    """A distance that wants scores shifted before they become risks."""
+
+    def shift(self, g, cells):
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("distance", "is_compiled"),
+    [
+        (OwnGrid(own=(("low", 50.0), ("high", 300.0))), True),
+        (OwnGrid(own=(("low", 0.0), ("high", 300.0))), True),  # held from 0
+        (OwnGrid(own=(("scale", 800.0),)), False),  # half of the scores beyond the last bin
+        (OwnGrid(own=(("first", -5.0),)), False),
+        (OwnGrid(own=(("scale", 800.0), ("high", 406.0))), True),
+        (OwnGrid(own=(("degree", 1),)), False),
+        (OwnGrid(own=(("degree", 4),)), False),
+        (OwnShift(), False),
+    ],
+    ids=str,
+)
+def test_loops_that_check_no_bounds_get_no_grid_that_needs_it(distance, is_compiled):
+    w = world(n=300)
+    with compiled():
+        objective = score_objective(w, distance)
+    assert objective.in_parts == is_compiled
+    if is_compiled:
+        theirs = score_objective(w, distance)(w.g)
+        assert objective(w.g)[0] == pytest.approx(theirs[0], rel=1e-12)
+        close(objective(w.g)[1], theirs[1], np.float64)
 
 
 def test_what_a_distance_does_of_its_own_is_done():

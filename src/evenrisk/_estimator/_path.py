@@ -7,8 +7,7 @@ connected with the unpenalised fit.
 Which points. Those asked for, and some of 0.01, 0.0316, 0.1, … in between where the next step would be too
 large. These are fixed numbers, so that two fits share all of them below both. They are solved roughly, and by
 the solver "auto" whatever the user chose, so that all solvers begin at the same point. Where there are many
-rows, a sample of them is enough for that, and the first η asked for is solved on the sample before it is
-solved on all rows.
+rows, a sample of them is enough for that, η = 0 included. Each η asked for is then solved on all rows.
 
 Which solver. "auto" is Newton's method where a penalty is on and its matrices are small, else L-BFGS. A hinge
 has kinks and goes to `HingeSolver`. Newton's matrices are kept along the path: see `CurvatureCache`.
@@ -72,10 +71,6 @@ def eta_path(
     tol = max(settings.tol, 100 * problem.eps)  # float32 has no finer gradient
     rough_tol = max(tol, INTERMEDIATE_TOL)
     minimise = _minimiser(problem, settings, 50 * problem.eps)
-    few = problem.sample()
-    rough, minimise_rough = (
-        (problem, minimise) if few is None else (few, _minimiser(few, settings, 50 * few.eps))
-    )
     nothing = np.zeros(problem.n_parameters)
     if start is not None and not start[: problem.n_features].any():
         start = None  # no distance has a gradient at w = 0
@@ -85,11 +80,13 @@ def eta_path(
         steps = [0.0, *_steps(asked - {0.0}, 0.0)]
     else:
         steps = sorted(asked) if start_eta is None else _steps(asked, start_eta)
-    exact = start is not None  # whether θ is a minimum over all rows
+    few = None if start is not None and asked.issuperset(steps) else problem.sample()
+    rough = problem if few is None else few
+    minimise_rough = minimise if few is None else _minimiser(few, settings, 50 * few.eps)
     for eta in steps:
-        if eta not in asked or (few is not None and eta == 0 and not exact):
+        if eta not in asked or (eta == 0 and few is not None and start is None):
             solution = minimise_rough(rough.with_eta(eta), theta, rough_tol, "auto")
-            theta, n_iter, exact = solution.theta, n_iter + solution.n_iter, few is None
+            theta, n_iter = solution.theta, n_iter + solution.n_iter
         if eta in asked:
             here = problem.with_eta(eta)
             solution = minimise(here, theta, tol, settings.solver)
@@ -100,7 +97,7 @@ def eta_path(
                 others = [minimise(here, first, tol, solver) for solver in solvers]
                 n_iter += sum(other.n_iter for other in others)
                 solution = min(solution, *others, key=lambda each: each.value)
-            theta, exact = solution.theta, True
+            theta = solution.theta
         first = theta if first is None else first
         if eta in asked:
             _warn_if_not_converged(solution, eta, tol, settings.max_iter)

@@ -165,7 +165,7 @@ def _place(g, s, grid, j, f, slope):
     for i in range(len(g)):
         f[i] = (s[i] - origin) * scale + first
         slope[i] = s[i] * (1 - s[i]) * scale
-    if low > 0:
+    if high > low:
         for i in range(len(g)):
             if not low < f[i] < high:
                 f[i] = min(max(f[i], low), high)

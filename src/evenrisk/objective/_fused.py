@@ -28,7 +28,6 @@ CURVATURE_ROWS = 2048  # at a time; with fifty features they stay in a core's se
 TABLE_BYTES = 2**25  # that the tables of all parts may take
 MANY_COLUMNS = 100_000  # of a sparse X, which every part of the rows has a sum for
 NOTHING, NO_ROWS, NO_LABELS = np.empty((0, 0)), np.empty(0), np.empty(0, np.int8)
-NO_LOSS = -1  # among the loops
 NO_GRID = (False, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 Scores = Callable[[slice], np.ndarray]  # the raw scores of some rows
 
@@ -49,7 +48,7 @@ class FusedCells:
     def of(cls, distance: Distance, cells: Cells) -> FusedCells | None:
         """Return the cells if compiled loops can work on them, else None."""
         loops = _kernels.loops(cells.weight, cells.code)
-        if loops is None or not isinstance(distance, GridDistance) or not is_plain_grid(distance):
+        if loops is None or not isinstance(distance, GridDistance) or not is_plain(distance):
             return None
         code = np.ascontiguousarray(np.atleast_2d(cells.code.T), dtype=np.int32)
         share = NOTHING if cells.share is None else np.ascontiguousarray(cells.share.T, dtype=np.float64)
@@ -69,7 +68,7 @@ class FusedCells:
 
     def sums(self, g: np.ndarray, shift: float) -> np.ndarray:
         """Round 1 of the penalty alone: return Σ w ψ of every cell (c, p)."""
-        arguments = (g, NO_LABELS, NO_ROWS, NO_LOSS, 1.0, NO_ROWS, *self.arguments(shift))
+        arguments = (g, NO_LABELS, NO_ROWS, self.loops.NO_LOSS, 1.0, NO_ROWS, *self.arguments(shift))
 
         def part(rows: slice) -> np.ndarray:
             table = np.zeros(self.moments_shape)
@@ -278,9 +277,21 @@ def compact(weight: np.ndarray) -> np.ndarray:
     return weight[:1].copy() if weight.strides == (0,) else np.ascontiguousarray(weight)
 
 
-def is_plain_grid(distance: Distance) -> bool:
-    """Whether a distance does with rows what `GridDistance` does, and nothing of its own."""
-    ours = ("prepare", "psi_sums", "gradient", "jacobian")
-    return isinstance(distance, GridDistance) and all(
-        getattr(type(distance), name) is getattr(GridDistance, name) for name in ours
-    )
+def is_plain(distance: GridDistance) -> bool:
+    """Whether a distance does with rows what `GridDistance` does, on a grid that the loops can write to.
+
+    They check no bounds, so no score may lie outside the bins.
+    """
+    own = type(distance)
+    ours = ("prepare", "psi_sums", "gradient", "jacobian", "polynomial", "_place")
+    grid = distance.grid
+    if grid.degree not in (2, 3) or any(
+        getattr(own, each) is not getattr(GridDistance, each) for each in ours
+    ):
+        return False
+    if grid.raw:
+        return grid.n_bins == 1 and grid.origin == 0
+    x = [(s - grid.origin) * grid.scale + grid.first for s in (0.0, 1.0)]
+    if grid.high > grid.low:
+        x = [min(max(each, grid.low), grid.high) for each in x]
+    return own.shift is Distance.shift and all(0 <= each + grid.half < grid.n_bins for each in x)

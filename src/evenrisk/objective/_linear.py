@@ -47,7 +47,7 @@ from evenrisk._xp import (
     to_numpy,
 )
 from evenrisk.objective._sample import sample_rows
-from evenrisk.objective._scores import Penalty, RowLoss, ScoreObjective
+from evenrisk.objective._scores import EVERY_ROW, Penalty, RowLoss, ScoreObjective
 
 FAR = 0.01  # times a column's largest value: a smaller range is measured from its smallest value
 # Scores lose eps·max/range of their digits where b cancels w·x. At eps^⅔ that is about 2e-5 of a raw score in
@@ -62,7 +62,6 @@ SINGULAR = 1e-6  # relative ridge on the inverse of the moments
 SAMPLE_ROWS, SAMPLE_ROWS_PER_FEATURE = 20_000, 200  # in a sample
 LEAST_SAVING = 5  # times as many rows as a sample has, for one to be taken
 FINE = 1e-12  # relative rounding error of float64, not of float32
-EVERY_ROW = slice(None)
 FEW = 0.5  # share of rows with curvature, below which only these rows are used
 
 

@@ -291,11 +291,16 @@ class ScoreObjective:
         return scores(EVERY_ROW) if self._fused is None else self._fused.whole(scores)
 
     def first_round(
-        self, scores: Scores, shift: Array | float | None = None, *, only_scores: bool = False
+        self,
+        scores: Scores,
+        shift: Array | float | None = None,
+        *,
+        scale: float | None = None,
+        least: int = _kernels.LEAST_PART,
     ) -> FirstRound:
         """Round 1: return the loss and the penalty's sums; `shift` as in `Penalty.sums`.
 
-        `only_scores`: computing the scores is no work, so that parts of the rows should be larger.
+        `scale` is what the gradient is divided by, None Σw; `least` the rows that a part has at least.
         """
         penalty = self.penalty if self.eta > 0 else None
         if self._fused is not None:
@@ -306,37 +311,36 @@ class ScoreObjective:
                 scores,
                 float(shift),
                 penalised=penalty is not None,
-                least=_kernels.SCORES_PART if only_scores else _kernels.LEAST_PART,
+                least=least,
             )
             summed = None if penalty is None else SummedScores(g, shift, Sums(psi, *penalty.cell_weights), [])
             return FirstRound(loss / self.total, g, None, summed)
         g = scores(EVERY_ROW)
         xp = namespace(g)
         gradient = xp.empty_like(g)
-        loss = 0.0
+        loss, scale = 0.0, self.total if scale is None else scale
         for block in blocks(g):  # both rounds of the loss, whose value and gradient come from one call
             value, slope = self.loss.rows(block).value_gradient(self.y[block], g[block])
             weight = self.weight[block]
             loss += float(xp.sum(weight * value, dtype=xp.float64))
-            gradient[block] = slope * (weight / self.total)
+            gradient[block] = slope * (weight / scale)
         summed = None if penalty is None else penalty.sums(g, shift)
         return FirstRound(loss / self.total, g, gradient, summed)
 
     def terms(self, scores: Scores) -> Terms:
         """Return F and, of Σw·F, the gradient and the loss's curvature in each score."""
-        first = self.first_round(scores, only_scores=True)
+        # without a product with X there is so little to do that only large parts are worth a thread
+        least = _kernels.SCORES_PART
+        first = self.first_round(scores, scale=1.0, least=least)
         value, D = self.between(first)
         D = None if D is None else self.total * D
         if self._fused is None:
-            slope = self.weight * self.loss.value_gradient(self.y, first.g)[1]
-            if self.penalty is not None and first.summed is not None:
-                self.penalty.add_gradient(first.summed, D, slope)
+            (slope,) = self.second_round(first, D, lambda rows, gradient: gradient)
             bend = self.weight * self.loss.curvature(self.y, first.g)
             return Terms(value, first.g, slope, bend, first.summed)
         shift = 0.0 if first.summed is None else float(first.summed.shift)
         slope, bend = np.empty_like(first.g), np.empty_like(first.g)
-        into = _into(slope)
-        self._fused.second(self.loss, first.g, shift, D, 1.0, into, bend, _kernels.SCORES_PART)
+        self._fused.second(self.loss, first.g, shift, D, 1.0, _into(slope), bend, least)
         return Terms(value, first.g, slope, bend, first.summed)
 
     def second_round(self, first: FirstRound, D: Array | None, collect: Collect) -> list[Any]:
