@@ -36,7 +36,8 @@ from evenrisk.boosting import (  # noqa: E402
     ParityObjective,
     _rounds,
 )
-from evenrisk.boosting._rounds import NewTree, StoppingRule, boost, leaves_of_moves  # noqa: E402
+from evenrisk.boosting._lightgbm import leaves_of_moves  # noqa: E402
+from evenrisk.boosting._rounds import NewTree, StoppingRule, boost  # noqa: E402
 
 KINDS = (FairLGBMClassifier, FairXGBClassifier)
 COLLAPSE = pytest.mark.filterwarnings(

@@ -38,7 +38,6 @@ CURVATURE_ROWS = 20_000  # that JᵀJ is taken from: it says how far to go, and 
 LEAST_ROWS_OF_CELL = 500  # among them
 RIDGE = 1e-3  # of curvature added to a leaf: rows of which the model is certain leave it none
 IDLE_ROUNDS = 5  # rounds in a row without a step that lowers the objective, after which there is none
-BUCKETS = 4096  # of the table that finds the leaf of a value
 MEASURES = ("objective", "log_loss", "penalty")
 
 
@@ -235,35 +234,3 @@ def _progress_line(grown: int, value: float, evaluations: list[EvaluationScores]
     parts = [f"[{grown}] objective {value:.6f}"]
     parts += [f"valid_{i} {each.results['objective'][-1]:.6f}" for i, each in enumerate(evaluations)]
     return "  ".join(parts)
-
-
-def leaves_of_moves(values: np.ndarray, scores: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Return the leaf of each row: that whose value is nearest to how its score has moved.
-
-    The scores are written to `before`. A table over equal buckets answers wherever one value is nearest to
-    all of a bucket; bisection, ten times slower, answers the rest.
-    """
-    order = np.argsort(values)
-    values = values[order]
-    between = 0.5 * (values[1:] + values[:-1])
-    width = (values[-1] - values[0]) / (BUCKETS - 2) if len(values) > 1 else 0.0
-    if not width > 0:
-        before[:] = scores
-        return np.zeros(len(scores), dtype=np.intp)
-    edges = values[0] + width * (np.arange(BUCKETS + 1) - 1.0)
-    place = np.searchsorted(between, edges)
-    table = np.where(place[1:] == place[:-1], order[place[1:]], -1)
-    if (loops := _kernels.loops(scores, before)) is not None:
-        leaf = np.empty(len(scores), dtype=np.intp)
-        settings = (scores, before, order, between, table, edges[0], width, leaf)
-        _kernels.run(
-            lambda rows: loops.find_leaves(rows.start, rows.stop, *settings),
-            _kernels.parts(len(scores), _kernels.SCORES_PART),
-        )
-        return leaf
-    x = scores - before
-    before[:] = scores
-    found = np.take(table, ((x - edges[0]) / width).astype(np.intp), mode="clip")
-    unsure = np.flatnonzero(found < 0)
-    found[unsure] = order[np.searchsorted(between, x[unsure])]
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -18,7 +18,7 @@ from evenrisk.boosting._classifier import (
     TrainedModel,
     with_our_names,
 )
-from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees, leaves_of_moves
+from evenrisk.boosting._rounds import NewTree, StoppingRule, Trees
 from evenrisk.distances import Distance
 from evenrisk.parity import Parity
 
@@ -27,18 +27,7 @@ try:
 except ImportError as error:
     raise ImportError(f"FairXGBClassifier needs xgboost: {install_hint('boosting', 'xgboost')}") from error
 
-SINGLE = 2.0**-24  # rounding of single precision, relative
-SAME = 4  # roundings: moves that differ by no more are of one leaf
-SAMPLE = 20_000  # rows among which the values of leaves are looked for first
-
-
-class Leaves(NamedTuple):
-    """The leaves of a tree: what XGBoost added to the margins of their rows, and what we add instead."""
-
-    values: np.ndarray  # (m,) ascending
-    rounding: float  # of a margin when the tree was grown
-    ours: np.ndarray  # (m,)
-
+Leaves = tuple[np.ndarray, np.ndarray]  # nodes, ascending, and values
 
 # what the fit itself reads must come by the one name it knows; XGBoost's `eta` is its learning rate
 OTHER_NAMES = {
@@ -293,47 +282,38 @@ colsample_bytree, reg_alpha, reg_lambda, scale_pos_weight, tree_method, missing,
 
 
 class XGBoostTrees:
-    """A booster whose trees get their leaves' values from us, when all of them are grown.
-
-    XGBoost adds its own values to the margins it keeps, in single precision. They show the leaf of each row:
-    its margin has just moved by the value of that leaf. Leaves whose values do not differ by more than a
-    margin's rounding count as one, and move together.
-    """
+    """A booster whose trees get their leaves' values from us, when all of them are grown."""
 
     def __init__(
         self, settings: dict[str, Any], train: Any, sets: list[Any], start: float, *, own_values: bool
     ) -> None:
         self.own_values = own_values
         self.settings = settings | {"base_score": float(expit(start))}
-        self.booster = xgb.Booster(self.settings, [train, *sets])
-        self.matrices = [train, *sets]
-        self.before = [self._margins(each) for each in self.matrices]
+        self.booster = xgb.Booster(self.settings, [train])
+        self.train, self.sets = train, sets
         self.written: list[Leaves | None] = []  # of each tree; None where it has no split
-        self.last = Leaves(np.empty(0), 0.0, np.empty(0))
+        self.nodes = np.empty(0, dtype=np.intp)  # of the last tree's leaves, ascending
 
     def grow(self, gradient: np.ndarray, curvature: np.ndarray) -> NewTree | None:
         round_ = self.booster.num_boosted_rounds()
-        self.booster.update(self.matrices[0], round_, fobj=lambda scores, data: (gradient, curvature))
-        margins = self._margins(self.matrices[0])
-        rounding = SINGLE * max(np.abs(margins).max(), np.abs(self.before[0]).max())
-        values = distinct_moves(margins - self.before[0], rounding)
-        leaf = leaves_of_moves(values, margins, self.before[0])
-        self.last = Leaves(values, rounding, values)
-        if len(values) < 2:
+        self.booster.update(self.train, round_, fobj=lambda scores, data: (gradient, curvature))
+        self.last = self.booster[round_ : round_ + 1]
+        node = self._nodes(self.train)
+        self.nodes = np.flatnonzero(np.bincount(node))
+        if len(self.nodes) < 2:
             self.written.append(None)
             return None
-        return NewTree(leaf, values if self.own_values else np.zeros(len(values)))
+        leaf = np.searchsorted(self.nodes, node)
+        return NewTree(leaf, self._own_values(leaf) if self.own_values else np.zeros(len(self.nodes)))
 
     def write(self, values: np.ndarray) -> None:
         """Remember the values of the last tree's leaves."""
-        self.written.append(self.last._replace(ours=values))
+        self.written.append((self.nodes, values))
 
     def leaves(self, place: int) -> np.ndarray:
-        margins, before = self._margins(self.matrices[1 + place]), self.before[1 + place]
-        move = margins - before
-        leaf = leaves_of_moves(self.last.values, margins, before)
-        rounding = max(self.last.rounding, SINGLE * np.abs(margins).max(initial=0.0))
-        return np.where(np.abs(move - self.last.values[leaf]) <= SAME * rounding, leaf, -1)
+        node = self._nodes(self.sets[place])
+        leaf = np.searchsorted(self.nodes, node).clip(0, len(self.nodes) - 1)
+        return np.where(self.nodes[leaf] == node, leaf, -1)
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """Return values as XGBoost keeps them, in single precision."""
@@ -343,30 +323,18 @@ class XGBoostTrees:
         """Return the model of the first trees, with our values in their leaves."""
         places = [place for place, leaves in enumerate(self.written) if leaves is not None][:n_trees]
         if not places:  # a tree of one leaf: the score stays where it started
-            return copy_with_trees(self.booster, {0: Leaves(np.zeros(1), np.inf, np.zeros(1))})
+            return copy_with_trees(self.booster, {0: (np.zeros(1, dtype=np.intp), np.zeros(1))})
         return copy_with_trees(self.booster, {place: self.written[place] for place in places})
 
-    def _margins(self, matrix: Any) -> np.ndarray:
-        """Return XGBoost's own margins, which it keeps up to date, in float64."""
-        return self.booster.predict(matrix, output_margin=True, training=True).astype(np.float64)
+    def _nodes(self, matrix: Any) -> np.ndarray:
+        """Return the node of the last tree that each row ends in."""
+        return self.last.predict(matrix, pred_leaf=True).reshape(-1).astype(np.intp)
 
-
-def distinct_moves(move: np.ndarray, rounding: float) -> np.ndarray:
-    """Return the values that moves (n,) have but for rounding, ascending.
-
-    They are looked for among some rows; those that have another one are sorted too, until none is left.
-    """
-    some = move[:: max(len(move) // SAMPLE, 1)]
-    values = np.empty(0)
-    while len(some):
-        ordered = np.sort(np.append(values, some))
-        first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > SAME * rounding)
-        ends = np.append(first[1:], len(ordered)) - 1
-        values = 0.5 * (ordered[first] + ordered[ends])
-        nearest = np.searchsorted(0.5 * (values[1:] + values[:-1]), move)
-        reach = 0.5 * (ordered[ends] - ordered[first]) + SAME * rounding
-        some = move[np.abs(move - values[nearest]) > reach[nearest]]
-    return values
+    def _own_values(self, leaf: np.ndarray) -> np.ndarray:
+        """Return XGBoost's values of the last tree's leaves, learning rate included."""
+        margin = self.last.predict(self.train, output_margin=True).astype(np.float64)
+        base = float(np.log(self.settings["base_score"] / (1 - self.settings["base_score"])))
+        return np.bincount(leaf, weights=margin - base) / np.bincount(leaf)
 
 
 def copy_with_trees(booster: Any, kept: dict[int, Leaves | None]) -> Any:
@@ -383,16 +351,13 @@ def copy_with_trees(booster: Any, kept: dict[int, Leaves | None]) -> Any:
     for place, (tree, leaves) in enumerate(zip(forest["trees"], kept.values(), strict=True)):
         tree["id"] = place
         if leaves is not None:
-            _write(tree, leaves)
+            _write(tree, *leaves)
     # XGBoost reads no \u escapes in names
     return xgb.Booster(model_file=bytearray(json.dumps(model, ensure_ascii=False).encode()))
 
 
-def _write(tree: dict[str, Any], leaves: Leaves) -> None:
-    """Set the values of a tree's leaves; 0 where no training row was."""
-    is_leaf = np.flatnonzero(np.array(tree["left_children"]) == -1)
-    own = np.array([tree["split_conditions"][node] for node in is_leaf], dtype=np.float64)
-    nearest = np.searchsorted(0.5 * (leaves.values[1:] + leaves.values[:-1]), own)
-    near = np.abs(own - leaves.values[nearest]) <= SAME * leaves.rounding
-    for node, value in zip(is_leaf.tolist(), np.where(near, leaves.ours[nearest], 0.0).tolist(), strict=True):
-        tree["split_conditions"][node] = tree["base_weights"][node] = value
+def _write(tree: dict[str, Any], nodes: np.ndarray, values: np.ndarray) -> None:
+    ours = dict(zip(nodes.tolist(), values.tolist(), strict=True))
+    for node, child in enumerate(tree["left_children"]):
+        if child == -1:
+            tree["split_conditions"][node] = tree["base_weights"][node] = ours.get(node, 0.0)
